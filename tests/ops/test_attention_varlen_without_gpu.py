@@ -172,8 +172,7 @@ class Kernel:
         self.listed: dict[int, tuple[Any, Any]] = {}
 
     def run(
-        self, q: Any, k: Any, v: Any, o: Any, lse: Any, items: Any, together: int, heads: int, total: int, *rest: Any,
-        **options: Any,
+        self, q: Any, k: Any, v: Any, o: Any, lse: Any, items: Any, heads: int, total: int, *rest: Any, **options: Any
     ) -> None:
         self.runs.append(options["grid"])
         cu_q, cu_k = self.listed.pop(items.data_ptr())

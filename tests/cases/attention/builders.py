@@ -24,8 +24,6 @@ SCALE = {64: 0.125, 96: 0.10206207, 128: 0.08838835, 192: 0.07216878, 256: 0.062
 """The inverse square root of each head dimension."""
 PROBLEM = {"B": 2, "H": 2, "HK": 2, "SQ": 384, "SK": 384}
 SOFTCAP = 5.0
-TOGETHER = 3
-"""Heads that start together: more than there are, or not a divisor of their number."""
 
 
 def box(dim: int) -> int:
@@ -298,7 +296,6 @@ def ragged_case(name: str, queries: tuple[int, ...], keys: tuple[int, ...], *, d
         "o_desc": ragged_descriptor("o", "BM", heads, dim),
         "lse_ptr": Pointer("lse"),
         "items_ptr": Pointer("items"),
-        "together": Number(TOGETHER),
         "H": Number("H"),
         "TOTAL_Q": Number("SQ"),
         "scale": Number(SCALE[dim]),
@@ -556,7 +553,6 @@ def packed_backward_case(name: str, kind: str, queries: tuple[int, ...], keys: t
         "lse_ptr": Pointer("lse"),
         "delta_ptr": Pointer("delta"),
         "items_ptr": Pointer("items"),
-        "together": Number(TOGETHER),
         **numbers("SP"),
         "scale": Number(SCALE[dim]),
         "softcap": Number(SOFTCAP),

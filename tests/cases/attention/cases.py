@@ -77,6 +77,7 @@ VARIANTS = [
     forward_case("reordered_fp8e5_d128_full", dtype="fp8e5", dim=128, causal=False, reordered=True),
     forward_case("reordered_200x333", dtype="fp8e4nv", dim=128, reordered=True, SQ=200, SK=333),
     forward_case("persistent_200x333", "persistent", SQ=200, SK=333, tags="persistent"),
+    forward_case("two_loops_gqa_together", together=3, **GROUPS["gqa"]),
     forward_case("persistent_gqa_window", "persistent", window=100, tags="persistent", **GROUPS["gqa"]),
 ]  # fmt: skip
 

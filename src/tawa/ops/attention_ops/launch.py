@@ -122,13 +122,14 @@ class Forward:
         if self.two_of_v:
             made += [rows_box(x, rows, boxes.of_v) for x, rows in ((v, tile.BN), (o, tile.BM))]
         strides = [stride for it in factors for stride in ((0, 0) if it is None else it.stride())]
+        order: tuple[int | None, ...] = (None,)
         if tile.persistent:
-            first = grid[1], heads_in_pairs(tile, *grid, q.device)
-        else:
+            order = grid[1], heads_in_pairs(*grid, q.device) if tile.from_counter else grid[1]
+        elif tile.ordered and mask.causal:
             lengths = steps_of_queries(grid[0], tile.BM, tile.BN, keys, mask)
-            first = (heads_together(lengths[::-1], grid[1], q.device) if tile.in_order and mask.causal else None,)
+            order = (heads_together(lengths[::-1], grid[1], q.device),)
         numbers = (
-            *first, heads, queries, keys, mask.diagonal, scale, softcap or 1.0,
+            *order, heads, queries, keys, mask.diagonal, scale, softcap or 1.0,
             *(() if two else strides),
         )  # fmt: skip
         constants = {

@@ -13,14 +13,13 @@ from collections.abc import Iterable, Iterator, Sequence
 import torch
 
 from tawa.ops.attention_ops.mask import Mask
-from tawa.ops.attention_ops.tiles import Tile
 from tawa.ops.calls.devices import multiprocessors
 from tawa.ops.calls.tables import blocks
 
 START = 3
 """What a program takes before and behind its loop, in iterations."""
-SECTION_WAVES = 2
-"""Waves of programs in which heads are taken together, if it is not known how long they take."""
+SINGLE_WAVES = 2
+"""Waves of single tiles behind pairs of tiles."""
 LAST_WAVES = 32
 """Waves of programs at the end that decide when the last one ends."""
 
@@ -66,20 +65,13 @@ def heads_together(lengths: Sequence[int], heads: int, device: torch.device) -> 
     return min(range(wave // 2 + 1, wave + 1), key=end)
 
 
-def heads_in_pairs(tile: Tile, tiles: int, heads: int, device: torch.device) -> int:
-    """The heads whose tiles the persistent kernel takes in pairs.
+def heads_in_pairs(tiles: int, heads: int, device: torch.device) -> int:
+    """The heads whose tiles are taken from a counter in pairs of equal length; see `attention_persistent`.
 
-    Pairs of equal length end together only if their number suits that of the SMs. From a counter, the tiles of about
-    two waves therefore come one by one.
+    Pairs alone end together only if their number suits that of the SMs, and single tiles alone start and end at the
+    same time on all SMs. So the tiles of the last waves come one by one.
     """
-    alone = blocks(SECTION_WAVES * multiprocessors(device), tiles) if tile.from_counter else 0
-    return max(0, heads - alone)
-
-
-def heads_of_section(shares: int, heads: int, device: torch.device) -> int:
-    """As `heads_together`, for about so many shares of a head, of lengths that are not known."""
-    wanted = blocks(SECTION_WAVES * multiprocessors(device), max(1, shares))
-    return blocks(heads, max(1, heads // wanted))
+    return max(0, heads - blocks(SINGLE_WAVES * multiprocessors(device), tiles))
 
 
 def in_order(lengths: Sequence[int], heads: int, together: int) -> Iterator[int]:

@@ -19,7 +19,6 @@ from tawa.ops.attention_ops.backward_launch import (
 from tawa.ops.attention_ops.checks import MOST_ROWS
 from tawa.ops.attention_ops.launch import LN_2, tiles_for, under_tawa
 from tawa.ops.attention_ops.mask import Mask
-from tawa.ops.attention_ops.order import heads_of_section
 from tawa.ops.attention_ops.tensors import MOST_OFFSET, for_ragged, ragged_box
 from tawa.ops.attention_ops.tiles import backward_tiles, box_of
 from tawa.ops.attention_ops.varlen_launch import ShareList, has_work
@@ -27,7 +26,6 @@ from tawa.ops.calls.checks import ArgumentError, check_capability
 from tawa.ops.calls.devices import on_device
 from tawa.ops.calls.launches import Launches
 from tawa.ops.calls.plain import KnownCalls
-from tawa.ops.calls.tables import blocks
 from tawa.ops.calls.tensors import Box, unwritten
 from tawa.ops.kernels.attention import backward, backward_varlen
 
@@ -108,15 +106,14 @@ class VarlenBackward:
         sums = unwritten(q, size, torch.float32) if self.added else None
         queries, grid = self.of_queries(cu_seqlens_q, cu_seqlens_k, total, self.heads)
         keys, grid_of_keys = self.of_keys(cu_seqlens_k, cu_seqlens_q, k.shape[0], self.key_heads)
-        first = o, do, lse, dlse, lse_rows, delta, sums, queries, self.heads, self.heads, total, padded
+        first = o, do, lse, dlse, lse_rows, delta, sums, queries, self.heads, total, padded
         self.launch_rows(grid, first, (lse, dlse))
-        together = heads_of_section(blocks(k.shape[0], self.of_keys.rows), self.key_heads, q.device)
-        first = q, k, v, do, dk, dv, sums, lse_rows, delta, keys, together, self.key_heads, padded
+        first = q, k, v, do, dk, dv, sums, lse_rows, delta, keys, self.key_heads, padded
         self.launch_keys(grid_of_keys, first)
         if sums is not None:
-            self.launch_queries(grid, (sums, dq, queries, self.heads, self.heads, padded))
+            self.launch_queries(grid, (sums, dq, queries, self.heads, padded))
         else:
-            self.launch_queries(grid, (q, k, v, do, dq, lse_rows, delta, queries, self.heads, self.heads, padded))
+            self.launch_queries(grid, (q, k, v, do, dq, lse_rows, delta, queries, self.heads, padded))
 
 
 def run_varlen_backward(

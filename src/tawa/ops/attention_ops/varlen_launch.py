@@ -13,7 +13,6 @@ from typing import Any
 import torch
 
 from tawa.ops.attention_ops.launch import tiles_for, under_tawa
-from tawa.ops.attention_ops.order import heads_of_section
 from tawa.ops.attention_ops.tensors import fits_ragged, for_ragged, ragged_box
 from tawa.ops.attention_ops.tiles import varlen_tile
 from tawa.ops.calls.checks import check_capability
@@ -35,7 +34,7 @@ class ShareList:
     """Lists the shares of so many sequences, in tiles of `rows`; last_first, paired: as in `list_shares`."""
 
     def __init__(self, sequences: int, rows: int, last_first: bool = False, paired: bool = False) -> None:
-        self.sequences, self.rows, self.paired = sequences, rows, paired
+        self.sequences, self.rows = sequences, rows
         listed = {"BM": rows, "LAST_FIRST": last_first, "PAIRED": paired, "BLOCK": LISTED, "num_warps": 4}
         self.launches = Launches(lambda: list_shares, (), (), listed)
 
@@ -115,11 +114,9 @@ class Varlen:
         self, tensors: tuple[torch.Tensor | None, ...], lse: torch.Tensor, cu_seqlens_q: torch.Tensor,
         cu_seqlens_k: torch.Tensor, total: int,
     ) -> None:  # fmt: skip
-        shares = blocks(total, self.list.rows * (2 if self.list.paired else 1))
-        together = heads_of_section(shares, self.heads, cu_seqlens_q.device)
         items, (most,) = self.list(cu_seqlens_q, cu_seqlens_k, total, self.heads)
         grid = (min(self.programs, most) if self.programs else most,)
-        self.attend(grid, (*tensors, lse, items, together, self.heads, total))
+        self.attend(grid, (*tensors, lse, items, self.heads, total))
 
 
 def known_varlen(

@@ -24,9 +24,9 @@ from tawa.ops.kernels.attention.parts import (
     LOG2_E,
     key_range,
     load_rows,
+    longest_first,
     modified,
     query_range,
-    started,
     store_rows,
     tanh_of,
     visible,
@@ -238,11 +238,11 @@ def attention_dkdv(
     """dK and dV of BN keys of one key head.
 
     ADDED: also adds dQ / scale to float32 in memory, block by block in the order of `by_registers`. OWNED: as
-    `add_owned` does; dq_desc is then the pointer to the sums. together: as in `started`. Grid: blocks of
+    `add_owned` does; dq_desc is then the pointer to the sums. together: as in `longest_first`. Grid: blocks of
     keys, key heads of all batches.
     """
     key_heads = H // GROUP
-    head, tile = started(together)
+    head, tile = longest_first(together)
     b, key_head = head // key_heads, head % key_heads
     gradient_keys_tile(q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, dq_desc, lse_ptr, delta_ptr, slopes_ptr, b, b,
                        key_head, tile, b * H * SP, SQ, SP, SK, diagonal, scale, softcap, GROUP, BM, BN, D, CAUSAL,

@@ -29,13 +29,12 @@ def padded_start(begin, sequence):
 
 @triton.jit
 def varlen_rows(
-    o_desc, do_desc, lse_ptr, dlse_ptr, lse_rows_ptr, delta_ptr, dq_ptr, items_ptr, together, H, TOTAL_Q, SP,
-    BM: tl.constexpr, D: tl.constexpr,
+    o_desc, do_desc, lse_ptr, dlse_ptr, lse_rows_ptr, delta_ptr, dq_ptr, items_ptr, H, TOTAL_Q, SP, BM: tl.constexpr,
+    D: tl.constexpr,
 ):  # fmt: skip
     """As `gradient_rows`. lse, dlse: (H, TOTAL_Q). Grid: at least H programs for each tile of queries in the list."""
-    shares = tl.load(items_ptr)
-    if tl.program_id(0) < shares * H:
-        h, row = listed(items_ptr, shares, tl.program_id(0), H, together)
+    if tl.program_id(0) < tl.load(items_ptr) * H:
+        h, row = listed(items_ptr, tl.program_id(0), H)
         end_q, SQ = tl.load(row + 1), tl.load(row + 2)
         first = tl.cast(h, tl.int64) * TOTAL_Q + end_q - SQ
         dlse = None
@@ -48,14 +47,13 @@ def varlen_rows(
 
 @triton.jit
 def varlen_dkdv(
-    q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, dq_desc, lse_ptr, delta_ptr, items_ptr, together, HK, SP, scale,
-    softcap, GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, CAUSAL: tl.constexpr,
+    q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, dq_desc, lse_ptr, delta_ptr, items_ptr, HK, SP, scale, softcap,
+    GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, CAUSAL: tl.constexpr,
     WINDOW: tl.constexpr, SOFTCAP: tl.constexpr, ADDED: tl.constexpr,
 ):  # fmt: skip
     """As `attention_dkdv`. Grid: at least HK programs for each tile of keys in the list."""
-    shares = tl.load(items_ptr)
-    if tl.program_id(0) < shares * HK:
-        key_head, row = listed(items_ptr, shares, tl.program_id(0), HK, together)
+    if tl.program_id(0) < tl.load(items_ptr) * HK:
+        key_head, row = listed(items_ptr, tl.program_id(0), HK)
         end_k, SK, end_q, SQ = tl.load(row + 1), tl.load(row + 2), tl.load(row + 3), tl.load(row + 4)
         at = padded_start(end_q - SQ, tl.load(row + 5))
         gradient_keys_tile(q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, dq_desc, lse_ptr, delta_ptr, None,
@@ -65,14 +63,13 @@ def varlen_dkdv(
 
 @triton.jit
 def varlen_dq(
-    q_desc, k_desc, v_desc, do_desc, dq_desc, lse_ptr, delta_ptr, items_ptr, together, H, SP, scale, softcap,
+    q_desc, k_desc, v_desc, do_desc, dq_desc, lse_ptr, delta_ptr, items_ptr, H, SP, scale, softcap,
     GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, CAUSAL: tl.constexpr,
     WINDOW: tl.constexpr, SOFTCAP: tl.constexpr,
 ):  # fmt: skip
     """As `attention_dq`. Grid: at least H programs for each tile of queries in the list."""
-    shares = tl.load(items_ptr)
-    if tl.program_id(0) < shares * H:
-        h, row = listed(items_ptr, shares, tl.program_id(0), H, together)
+    if tl.program_id(0) < tl.load(items_ptr) * H:
+        h, row = listed(items_ptr, tl.program_id(0), H)
         end_q, SQ, end_k, SK = tl.load(row + 1), tl.load(row + 2), tl.load(row + 3), tl.load(row + 4)
         at = h * SP + padded_start(end_q - SQ, tl.load(row + 5))
         gradient_queries_tile(q_desc, k_desc, v_desc, do_desc, dq_desc, lse_ptr, delta_ptr, None, (end_q, SQ),
@@ -81,11 +78,10 @@ def varlen_dq(
 
 
 @triton.jit
-def varlen_dq_of_sums(sums_ptr, dq_desc, items_ptr, together, H, SP, scale, BM: tl.constexpr, D: tl.constexpr):
+def varlen_dq_of_sums(sums_ptr, dq_desc, items_ptr, H, SP, scale, BM: tl.constexpr, D: tl.constexpr):
     """As `attention_dq_of_sums`. Grid: at least H programs for each tile of queries in the list."""
-    shares = tl.load(items_ptr)
-    if tl.program_id(0) < shares * H:
-        h, row = listed(items_ptr, shares, tl.program_id(0), H, together)
+    if tl.program_id(0) < tl.load(items_ptr) * H:
+        h, row = listed(items_ptr, tl.program_id(0), H)
         end_q, SQ = tl.load(row + 1), tl.load(row + 2)
         at = tl.cast(h, tl.int64) * SP + padded_start(end_q - SQ, tl.load(row + 5))
         sums_tile(sums_ptr, dq_desc, (end_q, SQ), h, tl.load(row), at, scale, BM, D)

@@ -17,9 +17,9 @@ from tawa.ops.kernels.attention.parts import (
     load_rows,
     load_second,
     load_values,
+    longest_first,
     modified,
     softmax_step,
-    started,
     store_rows,
     store_second,
     visible,
@@ -120,10 +120,10 @@ def attention_two_loops(
     """A loop without a mask over the blocks that all rows see, then a masked one over the diagonal or the last keys.
 
     With a window the masked loop takes its far edge, too. EVEN: SK is a multiple of BN, so that full attention needs
-    only one loop. together: as in `started`. Grid: tiles of BM queries, heads of all batches; the longest tiles of a
+    only one loop. together: as in `longest_first`. Grid: tiles of BM queries, heads of all batches; the longest tiles of a
     causal mask start first.
     """
-    head, tile = started(together)
+    head, tile = longest_first(together)
     if CAUSAL:
         tile = tl.num_programs(0) - 1 - tile
     b, h = head // H, head % H

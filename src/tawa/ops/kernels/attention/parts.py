@@ -89,28 +89,20 @@ def factor(factors_ptr, b, h, STRIDE_B, STRIDE_H):
 
 
 @triton.jit
-def longest_first(place, tiles, heads, together):
-    """The head and the tile at a place in an order of all tiles of all heads, if tile 0 takes longest.
+def longest_first(together):
+    """The head and the tile of a program, for a Plan by which programs start in their order, if tile 0 takes longest.
 
-    Heads are taken `together` at a time. Of these the longest tiles come first, so that short ones are left for the
-    end.
-    """
-    first = place // (together * tiles) * together
-    within = place % (together * tiles)
-    size = min(heads - first, together)
-    return first + within % size, within // size
-
-
-@triton.jit
-def started(together):
-    """The head and the tile of a program, for a Plan by which programs start in their order; see `longest_first`.
-
-    together: None: the tiles of a head start after those of the head before. Grid: tiles, heads of all batches.
+    The heads of all batches are taken `together` at a time. Of these the longest tiles start first, so that short ones
+    are left for the end. None: the tiles of a head start behind those of the head before. Grid: tiles, heads.
     """
     tile, head = tl.program_id(0), tl.program_id(1)
     if together is not None:
-        tiles = tl.num_programs(0)
-        head, tile = longest_first(head * tiles + tile, tiles, tl.num_programs(1), together)
+        tiles, heads = tl.num_programs(0), tl.num_programs(1)
+        program = head * tiles + tile
+        first = program // (together * tiles) * together
+        within = program % (together * tiles)
+        size = min(heads - first, together)
+        head, tile = first + within % size, within // size
     return head, tile
 
 

@@ -24,19 +24,15 @@ def reorder_values(
 ):  # fmt: skip
     """Writes V (B, HK, SK, DIM), with these strides, as (B, HK, DIM, PADDED). Grid: blocks of ROWS keys, B * HK.
 
-    Elements are bytes; of the result, four are one number. PADDED is SK rounded up to a multiple of 16; what is behind
-    SK becomes 0. D: a power of two from DIM on.
+    Elements are bytes. PADDED is SK rounded up to a multiple of 16; what is behind SK becomes 0. D: a power of two from
+    DIM on.
     """
     head = tl.program_id(1).to(tl.int64)
-    word = tl.program_id(0) * (ROWS // 4) + tl.arange(0, ROWS // 4)
+    n = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     d = tl.arange(0, D)
     v_ptr += head // HK * V_B + head % HK * V_H
-    words = tl.zeros([ROWS // 4, D], tl.uint32)
-    for place in tl.static_range(4):  # 2j + c
-        n = word // 4 * 16 + word % 4 * 2 + place // 2 * 8 + place % 2
-        at = v_ptr + n[:, None].to(tl.int64) * V_N + d[None, :] * V_D
-        v = tl.load(at, mask=(n < SK)[:, None] & (d < DIM)[None, :], other=0)
-        words |= v.to(tl.uint8, bitcast=True).to(tl.uint32) << 8 * place
-    row = reordered_ptr.to(tl.pointer_type(tl.uint32)) + head * DIM * (PADDED // 4)
-    at = row + d[:, None].to(tl.int64) * (PADDED // 4) + word[None, :]
-    tl.store(at, words.T, mask=(d < DIM)[:, None] & (word < PADDED // 4)[None, :])
+    v = tl.load(v_ptr + n[:, None].to(tl.int64) * V_N + d[None, :] * V_D, mask=(n < SK)[:, None] & (d < DIM)[None, :],
+                other=0)  # fmt: skip
+    v = v.reshape([ROWS // 16, 2, 4, 2, D]).permute([0, 2, 1, 3, 4]).reshape([ROWS, D])
+    at = reordered_ptr + head * DIM * PADDED + d[:, None].to(tl.int64) * PADDED + n[None, :]
+    tl.store(at, v.T, mask=(d < DIM)[:, None] & (n < PADDED)[None, :])

@@ -17,7 +17,7 @@ import triton
 import triton.language as tl
 
 from tawa.ops.kernels.attention.forward import attention_tile
-from tawa.ops.kernels.attention.parts import started
+from tawa.ops.kernels.attention.parts import longest_first
 
 
 @triton.jit
@@ -28,7 +28,7 @@ def attention_two_parts(
     ALIBI: tl.constexpr, SOFTCAP: tl.constexpr, EVEN: tl.constexpr,
 ):  # fmt: skip
     """As `attention_two_loops`. V2: 0 if V and O have one box, of V1 columns; `v2_desc` and `o2_desc` are None then."""
-    head, tile = started(together)
+    head, tile = longest_first(together)
     if CAUSAL:
         tile = tl.num_programs(0) - 1 - tile
     b, h = head // H, head % H

@@ -36,7 +36,6 @@ import triton
 import triton.language as tl
 
 from tawa.ops.kernels.attention.forward import attention_tile
-from tawa.ops.kernels.attention.parts import longest_first
 
 ITEM = tl.constexpr(8)
 """Numbers of a row of the list."""
@@ -89,10 +88,9 @@ def sequence_at(cu_ptr, at, SEQUENCES):
 
 
 @triton.jit
-def listed(items_ptr, shares, i, HEADS, together):
-    """The head and the row of the list for number i of all heads of all shares; together: as in `longest_first`."""
-    h, share = longest_first(i, shares, HEADS, together)
-    return h, items_ptr + (1 + share) * ITEM
+def listed(items_ptr, i, HEADS):
+    """The head and the row of the list for number i of all heads of all shares."""
+    return i % HEADS, items_ptr + (1 + i // HEADS) * ITEM
 
 
 @triton.jit
@@ -110,16 +108,15 @@ def listed_tile(
 
 @triton.jit
 def every_listed_tile(
-    q_desc, k_desc, v_desc, o_desc, q2_desc, k2_desc, v2_desc, o2_desc, lse_ptr, items_ptr, together, H, TOTAL_Q, scale,
-    softcap, GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, D2: tl.constexpr,
-    V1: tl.constexpr, V2: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SOFTCAP: tl.constexpr,
-    PERSISTENT: tl.constexpr,
+    q_desc, k_desc, v_desc, o_desc, q2_desc, k2_desc, v2_desc, o2_desc, lse_ptr, items_ptr, H, TOTAL_Q, scale, softcap,
+    GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, D2: tl.constexpr, V1: tl.constexpr,
+    V2: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SOFTCAP: tl.constexpr, PERSISTENT: tl.constexpr,
 ):  # fmt: skip
     """The tiles of a program: one, or the shares that are left for it if PERSISTENT."""
-    shares = tl.load(items_ptr)
+    count = tl.load(items_ptr) * H
     if PERSISTENT:
-        for i in tl.range(tl.program_id(0), shares * H, tl.num_programs(0)):
-            h, row = listed(items_ptr, shares, i, H, together)
+        for i in tl.range(tl.program_id(0), count, tl.num_programs(0)):
+            h, row = listed(items_ptr, i, H)
             share, tiles = tl.load(row), tl.cdiv(tl.load(row + 2), BM)
             for part in tl.range(0, min(tiles - 2 * share, 2) if CAUSAL and not WINDOW else 1):
                 tile = share
@@ -128,8 +125,8 @@ def every_listed_tile(
                 listed_tile(row, tile, h, q_desc, k_desc, v_desc, o_desc, q2_desc, k2_desc, v2_desc, o2_desc,
                             lse_ptr, TOTAL_Q, scale, softcap, GROUP, BM, BN, D, D2, V1, V2, CAUSAL, WINDOW,
                             SOFTCAP)  # fmt: skip
-    elif tl.program_id(0) < shares * H:
-        h, row = listed(items_ptr, shares, tl.program_id(0), H, together)
+    elif tl.program_id(0) < count:
+        h, row = listed(items_ptr, tl.program_id(0), H)
         listed_tile(row, tl.load(row), h, q_desc, k_desc, v_desc, o_desc, q2_desc, k2_desc, v2_desc, o2_desc, lse_ptr,
                     TOTAL_Q, scale, softcap, GROUP, BM, BN, D, D2, V1, V2, CAUSAL, WINDOW,
                     SOFTCAP)  # fmt: skip
@@ -137,7 +134,7 @@ def every_listed_tile(
 
 @triton.jit
 def attention_varlen(
-    q_desc, k_desc, v_desc, o_desc, lse_ptr, items_ptr, together, H, TOTAL_Q, scale, softcap, GROUP: tl.constexpr,
+    q_desc, k_desc, v_desc, o_desc, lse_ptr, items_ptr, H, TOTAL_Q, scale, softcap, GROUP: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr,
     SOFTCAP: tl.constexpr, PERSISTENT: tl.constexpr,
 ):  # fmt: skip
@@ -145,18 +142,17 @@ def attention_varlen(
 
     Grid: any number of programs if PERSISTENT; otherwise at least H for each share in the list.
     """
-    every_listed_tile(q_desc, k_desc, v_desc, o_desc, None, None, None, None, lse_ptr, items_ptr, together, H, TOTAL_Q,
-                      scale, softcap, GROUP, BM, BN, D, 0, 0, 0, CAUSAL, WINDOW, SOFTCAP, PERSISTENT)  # fmt: skip
+    every_listed_tile(q_desc, k_desc, v_desc, o_desc, None, None, None, None, lse_ptr, items_ptr, H, TOTAL_Q, scale,
+                      softcap, GROUP, BM, BN, D, 0, 0, 0, CAUSAL, WINDOW, SOFTCAP, PERSISTENT)  # fmt: skip
 
 
 @triton.jit
 def attention_varlen_two_parts(
-    q_desc, k_desc, v_desc, o_desc, q2_desc, k2_desc, v2_desc, o2_desc, lse_ptr, items_ptr, together, H, TOTAL_Q, scale,
-    softcap, GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, D2: tl.constexpr,
-    V1: tl.constexpr, V2: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SOFTCAP: tl.constexpr,
-    PERSISTENT: tl.constexpr,
+    q_desc, k_desc, v_desc, o_desc, q2_desc, k2_desc, v2_desc, o2_desc, lse_ptr, items_ptr, H, TOTAL_Q, scale, softcap,
+    GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, D2: tl.constexpr, V1: tl.constexpr,
+    V2: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SOFTCAP: tl.constexpr, PERSISTENT: tl.constexpr,
 ):  # fmt: skip
     """As `attention_varlen`, with the head dimension in two boxes (`two_parts.py`)."""
-    every_listed_tile(q_desc, k_desc, v_desc, o_desc, q2_desc, k2_desc, v2_desc, o2_desc, lse_ptr, items_ptr,
-                      together, H, TOTAL_Q, scale, softcap, GROUP, BM, BN, D, D2, V1, V2, CAUSAL, WINDOW, SOFTCAP,
+    every_listed_tile(q_desc, k_desc, v_desc, o_desc, q2_desc, k2_desc, v2_desc, o2_desc, lse_ptr, items_ptr, H,
+                      TOTAL_Q, scale, softcap, GROUP, BM, BN, D, D2, V1, V2, CAUSAL, WINDOW, SOFTCAP,
                       PERSISTENT)  # fmt: skip
