@@ -141,7 +141,7 @@ def forward_case(name: str, form: str = "two_loops", *, dtype: str = "fp16", dim
             values = tuple(0.5 + (3 * number + at) % 7 / 4 for number in range(count))
             tensors[of] = Tensor(("B", "HK"), "fp32", "values", values=values)
     if window and form in ("two_loops", "persistent"):
-        expect = EITHER  # three consecutive loops; the lower bound of the first is not 0
+        expect = EITHER  # loops whose lower bounds are not 0; one leaves blocks in the middle out
     constexprs: dict[str, Any] = {
         "GROUP": known["H"] // known["HK"],
         "BM": bm,

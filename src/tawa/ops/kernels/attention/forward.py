@@ -74,7 +74,7 @@ def attention_tile(
     q2_desc=None, k2_desc=None, v2_desc=None, o2_desc=None, D2: tl.constexpr = 0, V1: tl.constexpr = 0,
     V2: tl.constexpr = 0, o_factor=None,
 ):  # fmt: skip
-    """The rows of one tile of query head h, in up to three loops over the keys.
+    """The rows of one tile of query head h, in up to two loops over the keys: without a mask, and with one.
 
     of_q, of_k: the batch, or the packed sequence (`load_rows`). Row 0 has its logarithm at ``lse_ptr + head * SUMS``.
     D2: the columns of Q and K in boxes of their own after the first D. V1, V2: those of V and O in their first and
@@ -120,8 +120,8 @@ def attention_two_loops(
     """A loop without a mask over the blocks that all rows see, then a masked one over the diagonal or the last keys.
 
     With a window the masked loop takes its far edge, too. EVEN: SK is a multiple of BN, so that full attention needs
-    only one loop. together: as in `longest_first`. Grid: tiles of BM queries, heads of all batches; the longest tiles of a
-    causal mask start first.
+    only one loop. together: as in `longest_first`. Grid: tiles of BM queries, heads of all batches; the longest tiles
+    of a head start first under a causal mask.
     """
     head, tile = longest_first(together)
     if CAUSAL:

@@ -23,7 +23,8 @@ def attention_persistent(
     Programs take all tiles of a head before those of the next, so that concurrent programs read the same keys from the
     L2 cache. With a causal mask a program takes two tiles of the first PAIRED heads at a time, the last and the first
     of the remaining ones; all such pairs see the same number of keys. If the number of tiles is odd, the middle one
-    comes alone. The other heads' tiles come at the end, one by one, the longest first.
+    comes alone. The tiles of the other heads come at the end, one by one, the longest first, for programs that take the
+    next share from a counter: then all end at about the same time, whatever the number of pairs is.
     """
     tiles = tl.cdiv(SQ, BM)
     shares = tl.cdiv(tiles, 2) if CAUSAL else tiles
