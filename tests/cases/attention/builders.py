@@ -110,11 +110,12 @@ def forward_case(name: str, form: str = "two_loops", *, dtype: str = "fp16", dim
                  tile: tuple[int, int, int] | None = None, window: int = 0, alibi: bool = False, softcap: bool = False,
                  lse: bool = True, top_left: bool = False, expect: Expectation = SPECIALISED,
                  tags: str = "", reordered: bool = False, rows: bool = False, factors: bool = False,
-                 **sizes: int) -> Specimen:  # fmt: skip
+                 together: int = 0, paired: int = 1, **sizes: int) -> Specimen:  # fmt: skip
     """One of the FORMS; `sizes` over those of PROBLEM. top_left: the first query lines up with the first key.
 
     reordered: V has its keys in the order of `tawa.ops.kernels.attention.reordered`. rows: V in fp8 is stored as rows,
-    as in other types. factors: of Q, K and V, by batch and key head.
+    as in other types. factors: of Q, K and V, by batch and key head. together: heads that start together; 0: the order
+    of the grid. paired: heads whose tiles come in pairs.
     """
     kernel, grid = FORMS[form]
     bm, bn, warps = tile or tile_for(dim)
@@ -126,7 +127,8 @@ def forward_case(name: str, form: str = "two_loops", *, dtype: str = "fp16", dim
         **forward_descriptors(v_t),
         "lse_ptr": Pointer("lse") if lse else Absent(),
         "slopes_ptr": Pointer("slopes") if alibi else Absent(),
-        **({"HEADS": Number("B*H")} if form == "persistent" else {}),
+        **({"HEADS": Number("B*H"), "PAIRED": Number(paired)} if form == "persistent" else {}),
+        **({"together": Number(together) if together else Absent()} if form == "two_loops" else {}),
         **numbers("H", "SQ", "SK"),
         "diagonal": Number("DIAGONAL"),
         "scale": Number(SCALE[dim]),
@@ -139,7 +141,7 @@ def forward_case(name: str, form: str = "two_loops", *, dtype: str = "fp16", dim
             values = tuple(0.5 + (3 * number + at) % 7 / 4 for number in range(count))
             tensors[of] = Tensor(("B", "HK"), "fp32", "values", values=values)
     if window and form in ("two_loops", "persistent"):
-        expect = EITHER  # three consecutive loops; the lower bound of the first is not 0
+        expect = EITHER  # loops whose lower bounds are not 0; one leaves blocks in the middle out
     constexprs: dict[str, Any] = {
         "GROUP": known["H"] // known["HK"],
         "BM": bm,

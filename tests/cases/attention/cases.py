@@ -77,6 +77,7 @@ VARIANTS = [
     forward_case("reordered_fp8e5_d128_full", dtype="fp8e5", dim=128, causal=False, reordered=True),
     forward_case("reordered_200x333", dtype="fp8e4nv", dim=128, reordered=True, SQ=200, SK=333),
     forward_case("persistent_200x333", "persistent", SQ=200, SK=333, tags="persistent"),
+    forward_case("two_loops_gqa_together", together=3, **GROUPS["gqa"]),
     forward_case("persistent_gqa_window", "persistent", window=100, tags="persistent", **GROUPS["gqa"]),
 ]  # fmt: skip
 
@@ -190,16 +191,16 @@ CASES: tuple[Specimen, ...] = (*FORWARD, *BACKWARD)
 
 def bench_case(form: str, dtype: str, dim: int, causal: bool, length: int, *, tile: tuple[int, int, int] | None = None,
                tokens: int = 16384, hidden: int = 2048, programs: int = 132,
-               rows: bool = False) -> Specimen:  # fmt: skip
+               rows: bool = False, paired: int | None = None) -> Specimen:  # fmt: skip
     """A shape for timing: `tokens` = B * S, `hidden` = H * D, one of the FORMS; persistent ones on `programs` CTAs.
 
-    rows: V in fp8 is stored as rows.
+    rows: V in fp8 is stored as rows. paired: heads whose tiles persistent programs take in pairs; None: all.
     """
-    heads = hidden // dim
+    heads, batches = hidden // dim, max(1, tokens // length)
     name = f"{form}_{dtype}_d{dim}_{MASK[causal]}_{length}"
-    return forward_case(name, form, dtype=dtype, dim=dim, causal=causal, tile=tile, B=max(1, tokens // length), H=heads,
-                        HK=heads, SQ=length, SK=length, PROGRAMS=programs,
-                        rows=rows)  # fmt: skip
+    return forward_case(name, form, dtype=dtype, dim=dim, causal=causal, tile=tile, B=batches, H=heads,
+                        HK=heads, SQ=length, SK=length, PROGRAMS=programs, rows=rows,
+                        paired=batches * heads if paired is None else paired)  # fmt: skip
 
 
 def flops(case: Specimen) -> float:

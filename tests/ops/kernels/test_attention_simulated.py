@@ -35,6 +35,8 @@ SMALL = [
     ("one_loop_alibi_causal", 128, 256),
     ("two_loops_softcap_full", 128, 130),
     ("persistent_200x333", 200, 250),
+    ("two_loops_gqa_together", 300, 200),
+    ("two_loops_window100", 400, 400),
     ("tutorial_fp16_d64_causal", 256, 256),
     ("two_parts_fp16_d96_causal", 150, 200),
     ("two_parts_fp16_d192_full", 150, 200),

@@ -10,8 +10,9 @@ For D = 64 in 16 bits the softmax of a block takes longer than its dots. Three p
 in a CTA; with few keys under a causal mask, their different lengths cost more than a third group brings.
 
 Tiles of one length are taken from a counter by as many programs as there are SMs. The tiles of a causal mask differ in
-length: the persistent kernel takes them in pairs of equal length, from a counter if there are few keys. For many keys,
-single tiles from a counter balance better than pairs. Tiles behind a window do not differ much.
+length: the persistent kernel takes them from a counter in pairs of equal length, and at the end one by one, the longest
+first. So do three programs, without pairs. Tiles behind a window are single, too; the longest of some heads start
+first, in an order that the kernel computes.
 
 In fp8 the slots are half as large and the dots half as long: the groups gain from ping-pong.
 Without a mask, blocks of 256 keys are faster for D = 128: they rescale O half as often, and leave no registers for
@@ -37,10 +38,12 @@ as 99 KiB of shared memory and no TMA; stock Triton runs smaller tiles there.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
+from tawa.ops.attention_ops.mask import MaskKind
 from tawa.ops.calls.tables import plan
 
 LEAST_BOX = 64
@@ -54,7 +57,8 @@ class Tile:
 
     options: Tawa's launch options, by name. least: the tile is for this many keys and more (`for_length`).
     transposes_v: the kernel transposes V in fp8 itself, so the tile is for V as rows only. owned: consumer groups own
-    different dots of the backward kernel.
+    different dots of the backward kernel. ordered: the kernel computes its order of programs (`order.py`), for a Plan
+    that gives none.
     """
 
     BM: int
@@ -66,6 +70,12 @@ class Tile:
     least: int = 0
     transposes_v: bool = False
     owned: bool = False
+    ordered: bool = False
+
+    @property
+    def from_counter(self) -> bool:
+        """Whether programs take their tiles from a counter."""
+        return json.loads(dict(self.options).get("plan", "{}")).get("tiles") == "dynamic"
 
 
 Choice = tuple[Tile, ...]
@@ -73,10 +83,6 @@ Choice = tuple[Tile, ...]
 
 One that transposes V stands behind the one for other V.
 """
-
-
-MaskKind = Literal["full", "causal", "window"]
-"""Every row of queries sees all keys; a causal mask without a window; a window, causal or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,17 +162,16 @@ HOPPER = Tiles(
         "causal": {
             64: (
                 _PAIRS_FROM_COUNTER,
-                replace(_THREE, options=(plan(**FROM_COUNTER, **THREE_PROGRAMS),), least=4096),
-                replace(_THREE, options=(IN_ORDER, plan(**THREE_PROGRAMS)), least=8192),
+                replace(_THREE, options=(plan(**LONGEST_FIRST, **THREE_PROGRAMS),), least=4096),
             ),
-            128: (_PAIRS_FROM_COUNTER, replace(_PAIRS, least=2048), replace(_LARGE, least=16384)),
+            128: (_PAIRS_FROM_COUNTER,),
             256: (
                 _WIDE,
                 replace(_WIDE, persistent=True, options=(IN_ORDER, plan(**IN_SLICES)), least=1024),
                 replace(_WIDE, least=16384),
             ),
         },
-        "window": {64: (_PAIRS,), 128: (_PAIRS,), 256: (replace(_WIDE, options=(IN_ORDER,)),)},
+        "window": {64: (_PAIRS,), 128: (replace(_LARGE, ordered=True),), 256: (replace(_WIDE, options=(IN_ORDER,)),)},
     },
     fp8={
         "full": {
@@ -178,7 +183,7 @@ HOPPER = Tiles(
             64: (_SHARED_SM,),
             128: _converter_below(
                 2048,
-                replace(_LARGE, options=(PING_PONG, plan(**LONGEST_FIRST))),
+                replace(_PAIRS, options=(PING_PONG, plan(tiles="dynamic"))),
                 replace(_LARGE, options=(plan(**LONGEST_FIRST, **CONVERTED),)),
             ),
             256: (replace(_LARGE, options=(plan(**LONGEST_FIRST, **IN_SLICES),)),),
@@ -189,7 +194,7 @@ HOPPER = Tiles(
             256: (replace(_PAIRS, BN=64, options=(PING_PONG,)),),
         },
     },
-    varlen={64: _PAIRS, 128: _PAIRS, 256: replace(_WIDE, options=(IN_ORDER,))},
+    varlen={64: _PAIRS_FROM_COUNTER, 128: _PAIRS_FROM_COUNTER, 256: replace(_WIDE, options=(IN_ORDER,))},
     gradients={
         "full": {
             64: (replace(_NARROW, BM=128, options=(plan(groups=2, **FROM_COUNTER),)), replace(_LAGGED, least=4096)),

@@ -17,7 +17,8 @@ from tawa.ops.attention_ops.backward_launch import (
     constants_of,
 )
 from tawa.ops.attention_ops.checks import MOST_ROWS
-from tawa.ops.attention_ops.launch import LN_2, Mask, tiles_for, under_tawa
+from tawa.ops.attention_ops.launch import LN_2, tiles_for, under_tawa
+from tawa.ops.attention_ops.mask import Mask
 from tawa.ops.attention_ops.tensors import MOST_OFFSET, for_ragged, ragged_box
 from tawa.ops.attention_ops.tiles import backward_tiles, box_of
 from tawa.ops.attention_ops.varlen_launch import ShareList, has_work

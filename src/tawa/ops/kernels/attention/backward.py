@@ -24,6 +24,7 @@ from tawa.ops.kernels.attention.parts import (
     LOG2_E,
     key_range,
     load_rows,
+    longest_first,
     modified,
     query_range,
     store_rows,
@@ -228,21 +229,6 @@ def gradient_keys_tile(
 
 
 @triton.jit
-def longest_first(together):
-    """The head and the tile of a program, for a Plan by which programs start in their order, if tile 0 takes longest.
-
-    The heads of all batches are taken `together` at a time. Of these the longest tiles start first, so that short ones
-    are left for the end. Grid: tiles, heads.
-    """
-    tiles, heads = tl.num_programs(0), tl.num_programs(1)
-    program = tl.program_id(1) * tiles + tl.program_id(0)
-    first = program // (together * tiles) * together
-    within = program % (together * tiles)
-    size = min(heads - first, together)
-    return first + within % size, within // size
-
-
-@triton.jit
 def attention_dkdv(
     q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, dq_desc, lse_ptr, delta_ptr, slopes_ptr, together, H, SQ, SP, SK,
     diagonal, scale, softcap, GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr,
@@ -252,13 +238,11 @@ def attention_dkdv(
     """dK and dV of BN keys of one key head.
 
     ADDED: also adds dQ / scale to float32 in memory, block by block in the order of `by_registers`. OWNED: as
-    `add_owned` does; dq_desc is then the pointer to the sums. together: as in `longest_first`; None: the tiles of a
-    head start after those of the head before. Grid: blocks of keys, key heads of all batches.
+    `add_owned` does; dq_desc is then the pointer to the sums. together: as in `longest_first`. Grid: blocks of
+    keys, key heads of all batches.
     """
     key_heads = H // GROUP
-    head, tile = tl.program_id(1), tl.program_id(0)
-    if together is not None:
-        head, tile = longest_first(together)
+    head, tile = longest_first(together)
     b, key_head = head // key_heads, head % key_heads
     gradient_keys_tile(q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, dq_desc, lse_ptr, delta_ptr, slopes_ptr, b, b,
                        key_head, tile, b * H * SP, SQ, SP, SK, diagonal, scale, softcap, GROUP, BM, BN, D, CAUSAL,
