@@ -184,17 +184,18 @@ def _reference(problem: Problem, tensors: list[Any]) -> Any:
 
 @contextmanager
 def poisoned() -> Iterator[None]:
-    """What the operator allocates is full of NaN."""
+    """What the operator allocates is full of NaN, or of the largest number."""
     import torch
 
     from tawa.ops.attention_ops import backward_launch, tensors
 
     own = backward_launch.unwritten
 
-    def nan(like: Any, shape: tuple[int, ...], dtype: Any) -> Any:
-        return torch.full(shape, float("nan"), dtype=dtype, device=like.device)
+    def full(like: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+        value = float("nan") if dtype.is_floating_point else torch.iinfo(dtype).max
+        return torch.full(shape, value, dtype=dtype, device=like.device)
 
-    backward_launch.unwritten = tensors.unwritten = nan
+    backward_launch.unwritten = tensors.unwritten = full
     try:
         yield
     finally:

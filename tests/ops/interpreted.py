@@ -133,7 +133,7 @@ def add_reductions() -> None:
 
     def reduce(self: Any, kind: Any, desc: Any, value: Any, indices: Any) -> None:
         places, is_inside = desc.materialize_pointers(indices)
-        memory, number = interpreter._interpreter, np.dtype(np.float32)
+        memory, number = interpreter._interpreter, value.data.dtype
         before = memory.load(places.data, is_inside, np.zeros_like(value.data), number)
         memory.store(places.data, (before + value.data).astype(number), is_inside)
 
@@ -146,7 +146,9 @@ def main() -> None:
     add_reductions()
 
     def poisoned(like: Any, shape: tuple[int, ...], dtype: Any) -> Any:
-        return torch.full(shape, math.nan, dtype=dtype, device=like.device)
+        return torch.full(
+            shape, math.nan if dtype.is_floating_point else torch.iinfo(dtype).max, dtype=dtype, device=like.device
+        )
 
     launching.unwritten = attention_tensors.unwritten = backward_launch.unwritten = poisoned
     launching.unwritten_copy = lambda tensor: torch.full_like(tensor, math.nan)

@@ -24,6 +24,8 @@ SCALE = {64: 0.125, 96: 0.10206207, 128: 0.08838835, 192: 0.07216878, 256: 0.062
 """The inverse square root of each head dimension."""
 PROBLEM = {"B": 2, "H": 2, "HK": 2, "SQ": 384, "SK": 384}
 SOFTCAP = 5.0
+STEPS = 2.0**20
+"""About how many steps make 1, where dQ is added up in integers."""
 
 
 def box(dim: int) -> int:
@@ -459,7 +461,7 @@ def flex_case(name: str, *, dim: int = 64, dtype: str = "fp16", window: int = 0,
 
 def backward_case(name: str, kind: str, *, dim: int = 64, dtype: str = "fp16", causal: bool = True,
                   tile: tuple[int, int, int] | None = None, window: int = 0, alibi: bool = False,
-                  softcap: bool = False, **sizes: int) -> Specimen:  # fmt: skip
+                  softcap: bool = False, steps: bool = False, **sizes: int) -> Specimen:  # fmt: skip
     """`kind` is "dkdv", "dq", "added" (dQ is added up) or "owned" (from registers, for groups that own dots).
 
     lse and delta are random: the formulas hold for any values.
@@ -482,8 +484,10 @@ def backward_case(name: str, kind: str, *, dim: int = 64, dtype: str = "fp16", c
         arguments |= {"dq_desc": Absent()}
     if kind in ("added", "owned"):
         width = backward.WIDTH.value
-        tensors |= {"sums": Tensor(("B*H*SP/64*D/4", width), "fp32", "zero")}
+        tensors |= {"sums": Tensor(("B*H*SP/64*D/4", width), "i32" if steps else "fp32", "zero")}
         arguments |= {"dq_desc": Descriptor("sums", ("BM/16*D/16", width)) if kind == "added" else Pointer("sums")}
+        if steps:
+            tensors |= {"steps": Tensor(("B", "H", "SP"), "fp32", mean=STEPS)}
     if kind == "dq":
         kernel, grid = backward.attention_dq, "queries"
         tensors |= {"dq": replace(tensors["q"], fill="nan")}
@@ -491,6 +495,8 @@ def backward_case(name: str, kind: str, *, dim: int = 64, dtype: str = "fp16", c
     arguments |= {"lse_ptr": Pointer("lse"), "delta_ptr": Pointer("delta"), **numbers("H", "SP", "SK"),
                   "slopes_ptr": Pointer("slopes") if alibi else Absent(), "softcap": Number(SOFTCAP),
                   "diagonal": Number("DIAGONAL"), "scale": Number(SCALE[dim])}  # fmt: skip
+    if kind != "dq":
+        arguments |= {"steps_ptr": Pointer("steps") if steps else Absent()}
     if alibi:
         tensors["slopes"] = Tensor(("H",), "fp32", "values", values=alibi_slopes(known["H"]))
     constexprs = {"GROUP": known["H"] // known["HK"], "BM": bm, "BN": bn, "D": box(dim), "CAUSAL": causal,

@@ -1,8 +1,9 @@
 """Launching the backward attention kernels on PyTorch tensors.
 
-dQ is added up in float32 by the programs that own keys: five dots a block of queries and keys, in an order that differs
-from run to run. Where that must not be (`torch.use_deterministic_algorithms`), and where the kernel has no registers
-for it (a window or a softcap with D = 256), a second kernel computes dQ by itself, with seven dots in all.
+dQ is added up by the programs that own keys: five dots a block of queries and keys, in an order that differs from run
+to run. Where the bits must not (`torch.use_deterministic_algorithms`), it is added up in whole numbers. Where the
+kernel has no registers for it (a window or a softcap with D = 256), a second kernel computes dQ by itself, with seven
+dots in all, and in one order.
 """
 
 from __future__ import annotations
@@ -27,31 +28,34 @@ from tawa.ops.kernels.attention import backward
 Gradients = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 PADDED: int = backward.PADDED.value
 ROWS = 64
-"""Rows that a program of `gradient_rows` sums up."""
+"""Rows that a program of `gradient_rows` sums up, and keys of which one of `largest_of_keys` finds the largest."""
 
 attention_dkdv: Any = under_tawa(backward.attention_dkdv)
 attention_dq: Any = under_tawa(backward.attention_dq)
 attention_dq_of_sums: Any = under_tawa(backward.attention_dq_of_sums)
 gradient_rows: Any = under_tawa(backward.gradient_rows)
+largest_of_keys: Any = under_tawa(backward.largest_of_keys)
 
 
 class Backward:
     """The backward launches for tensors of one shape and layout, on one device and with the same options.
 
     All but addresses is known. do, q, k, v and o are as the kernels take them. alibi: the slopes, or None. softcap: 0
-    for none. added: whether dQ is added up.
+    for none. same_bits: each time.
     """
 
     def __init__(
         self, do: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor,
-        alibi: torch.Tensor | None, mask: Mask, scale: float, softcap: float, added: bool,
+        alibi: torch.Tensor | None, mask: Mask, scale: float, softcap: float, same_bits: bool,
     ) -> None:  # fmt: skip
         check_capability(q)
         (batches, heads, queries, head_dim), (_, key_heads, keys, _) = q.shape, k.shape
         box = box_of(head_dim)
         padded = -(-queries // PADDED) * PADDED
-        tile, of_queries = backward_tiles(tiles_for(q.device), box, added, mask.kind, softcap > 0, queries)
+        tile, of_queries = backward_tiles(tiles_for(q.device), box, True, mask.kind, softcap > 0, queries)
         self.added = of_queries is None
+        self.in_steps = self.added and same_bits
+        self.type_of_sums = torch.int32 if self.in_steps else torch.float32
         self.device, self.rows = q.device.index, (batches, heads, padded)
         self.sums = batches * heads * padded * box // backward.WIDTH.value, backward.WIDTH.value
         like = tuple(torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="meta") for x in (q, k, v))
@@ -65,15 +69,19 @@ class Backward:
             "SOFTCAP": softcap > 0,
         }
         even = not mask.causal and keys % tile.BN == 0  # the causal kernel does not depend on it
+        self.grid_of_largest = blocks(keys, ROWS), batches * key_heads
+        of_keys, sizes = (rows_box(k, ROWS, box), rows_box(v, ROWS, box)), {"D": box, "num_warps": 8}
+        self.launch_largest = Launches(lambda: largest_of_keys, of_keys, (key_heads,), {"BN": ROWS, **sizes})
         self.grid_of_rows = blocks(padded, ROWS), batches * heads
-        of_rows = rows_box(o, ROWS, box), rows_box(do, ROWS, box)
-        self.launch_rows = Launches(lambda: gradient_rows, of_rows, numbers, {"BM": ROWS, "D": box, "num_warps": 8})
+        of_rows, of_tiles = (rows_box(o, ROWS, box), rows_box(do, ROWS, box)), self.grid_of_largest[0]
+        sizes = {"GROUP": group, "BM": ROWS, **sizes}
+        self.launch_rows = Launches(lambda: gradient_rows, of_rows, (*numbers, of_tiles), sizes)
         dq, dk, dv = (new_like(it, it.dtype) for it in like)
         self.grid_of_keys = blocks(keys, tile.BN), batches * key_heads
         lengths = [group * it for it in steps_of_keys(self.grid_of_keys[0], tile.BM, tile.BN, queries, mask)]
         # Without a Plan, the compiler may choose a persistent form, and with it an order.
         together = heads_together(lengths, self.grid_of_keys[1], q.device) if mask.causal and tile.options else None
-        sums = torch.empty(self.sums, dtype=torch.float32, device="meta")
+        sums = torch.empty(self.sums, dtype=self.type_of_sums, device="meta")
         by_tma = self.added and not tile.owned
         of_sums = Box.of(sums, tile.BM * box // self.sums[1], self.sums[1]) if by_tma else None
         written = rows_box(dk, tile.BN, box), rows_box(dv, tile.BN, box), of_sums
@@ -117,11 +125,17 @@ class Backward:
         dv: torch.Tensor,
     ) -> None:  # fmt: skip
         lse_rows, delta = unwritten(q, (2, *self.rows), torch.float32).unbind()
-        sums = unwritten(q, self.sums, torch.float32) if self.added else None
-        self.launch_rows(self.grid_of_rows, (o, do, lse, dlse, lse_rows, delta, sums), (lse, dlse))
-        self.launch_keys(self.grid_of_keys, (q, k, v, do, dk, dv, sums, lse_rows, delta, alibi), (alibi,))
+        sums = unwritten(q, self.sums, self.type_of_sums) if self.added else None
+        largest = steps = None
+        if self.in_steps:
+            largest = unwritten(q, (2, *reversed(self.grid_of_largest)), torch.float32)
+            steps = unwritten(q, self.rows, torch.float32)
+            self.launch_largest(self.grid_of_largest, (k, v, largest))
+        of_rows = o, do, lse, dlse, lse_rows, delta, sums, largest, steps
+        self.launch_rows(self.grid_of_rows, of_rows, (lse, dlse))
+        self.launch_keys(self.grid_of_keys, (q, k, v, do, dk, dv, sums, lse_rows, delta, steps, alibi), (alibi,))
         if sums is not None:
-            self.launch_queries(self.grid_of_queries, (sums, dq))
+            self.launch_queries(self.grid_of_queries, (sums, dq, steps))
         else:
             self.launch_queries(self.grid_of_queries, (q, k, v, do, dq, lse_rows, delta, alibi), (alibi,))
 
@@ -157,12 +171,12 @@ def run_backward(
     if q.numel() == 0 or k.numel() == 0:
         dq, dk, dv = (new_like(x, x.dtype).zero_() for x in (q, k, v))
         return dq, dk, dv
-    added = not torch.are_deterministic_algorithms_enabled()
+    same_bits = torch.are_deterministic_algorithms_enabled()
     dlse = None if dlse is None else dlse.contiguous().div(LN_2)
     lse, alibi = lse.contiguous(), None if alibi is None else alibi.contiguous()
     known = (
         do.stride(), q.shape, q.stride(), k.shape, k.stride(), v.shape, v.stride(), o.stride(), q.dtype, q.device, mask,
-        scale, softcap, added, dlse is None, alibi is None,
+        scale, softcap, same_bits, dlse is None, alibi is None,
     )  # fmt: skip
     launches = backwards.get(known)
     aligned = (do.data_ptr() | q.data_ptr() | k.data_ptr() | v.data_ptr() | o.data_ptr()) % TMA_BYTES == 0
@@ -170,7 +184,7 @@ def run_backward(
         return launches(do, dlse, q, k, v, o, lse, alibi)
     given = do, q, k, v, o
     do, q, k, v, o = (for_tma(x) for x in given)
-    launches = Backward(do, q, k, v, o, alibi, mask, scale, softcap, added)
+    launches = Backward(do, q, k, v, o, alibi, mask, scale, softcap, same_bits)
     if all(one is other for one, other in zip(given, (do, q, k, v, o), strict=True)):
         backwards.keep(known, launches)
     return launches(do, dlse, q, k, v, o, lse, alibi)

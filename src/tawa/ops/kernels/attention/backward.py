@@ -7,8 +7,16 @@ softcap and ALiBi, and delta = sum(O * dO) by rows:
 
 Under a softcap dS is also multiplied by the derivative ``1 - tanh(...)**2``; ALiBi adds to the scores what depends on
 neither Q nor K. The programs of `attention_dkdv` own keys. They add their parts of dQ up in memory, in no fixed order
-(ADDED: five dots a block), or leave dQ to `attention_dq`, whose programs own queries: seven dots, and the same bits in
-each run. The functions that end in `_tile` do the work of a program, also for packed sequences (`backward_varlen.py`).
+(ADDED: five dots a block), or leave dQ to `attention_dq`, whose programs own queries: seven dots. The functions that
+end in `_tile` do the work of a program, also for packed sequences (`backward_varlen.py`).
+
+Sums in float32 have other bits in each run, sums in whole numbers have the same, whatever their order. So dQ may be
+added up in int32, in steps of a size that each row has for itself (`steps_of`). As the weights of a row are positive
+and their sum is 1,
+
+    |dQ / scale| = |sum(P * (dP - delta) * K)| <= max |dP - delta| * max |K| <= (|dO| * max |V| + |delta|) * max |K|
+
+with the norms of rows of dO and V, and the largest element of K. No sum of parts is larger than that, either.
 
 Plain Triton; letters, layouts and masks as in `parts.py`. SP is SQ rounded up to a multiple of PADDED, the rows of a
 head in the workspace. Past the last query the boxes are zero, delta is 0 and lse is infinite, so P is 0. Past the last
@@ -37,14 +45,67 @@ WARPS = tl.constexpr(8)
 """The warps for whose accumulators `by_registers` is a mere renaming."""
 WIDTH = tl.constexpr(256)
 """Columns of the workspace for dQ."""
+RANGE = tl.constexpr(2.0**30)
+"""The steps of the largest sum that a row of dQ may have: half of what int32 holds, as the weights are rounded."""
+LEAST = tl.constexpr(2.0**-90)
+"""A bound of a sum is at least this: the steps of a row of zeros are finite."""
+TILES = tl.constexpr(128)
+"""Tiles of keys whose maxima are loaded at once."""
+
+
+@triton.jit
+def finite(block):
+    """A block in float32, with 0 for what is not finite: such a key or value is seen by no row, or O is not finite."""
+    block = block.to(tl.float32)
+    return tl.where(tl.abs(block) < float("inf"), block, 0.0)
+
+
+@triton.jit
+def largest_of_keys(k_desc, v_desc, largest_ptr, HK, BN: tl.constexpr, D: tl.constexpr):
+    """The largest element of K and the largest norm of a row of V, of each tile of BN keys: (2, B * HK, tiles).
+
+    Grid: tiles, key heads of all batches.
+    """
+    head, tile = tl.program_id(1), tl.program_id(0)
+    k = finite(load_rows(k_desc, head // HK, head % HK, tile * BN, BN, D))
+    v = finite(load_rows(v_desc, head // HK, head % HK, tile * BN, BN, D))
+    at = largest_ptr + head * tl.num_programs(0) + tile
+    tl.store(at, tl.max(tl.max(tl.abs(k), axis=1), axis=0))
+    tl.store(at + tl.num_programs(0) * tl.num_programs(1), tl.sqrt(tl.max(tl.sum(v * v, axis=1), axis=0)))
+
+
+@triton.jit
+def largest_of_tiles(largest_ptr, tiles):
+    """The largest of so many numbers that are 0 or more."""
+    found = tl.zeros([TILES], tl.float32)
+    for first in range(0, tiles, TILES):
+        at = first + tl.arange(0, TILES)
+        found = tl.maximum(found, tl.load(largest_ptr + at, mask=at < tiles, other=0.0))
+    return tl.max(found, axis=0)
+
+
+@triton.jit
+def steps_of(do, delta, key, value):
+    """How many steps make 1 in each row of dQ / scale. key, value: the largest element of K, and norm of a row of V.
+
+    NaN or 0 if a number is not finite; the row of dQ is then NaN.
+    """
+    bound = tl.sqrt(tl.sum(do * do, axis=1)) * value + tl.abs(delta)
+    return RANGE / (bound * key + LEAST)
+
+
+@triton.jit
+def in_steps(block, steps):
+    """A block as whole numbers of steps, rounded to the nearest. steps: how many make 1."""
+    return tl.floor(block * steps + 0.5).to(tl.int32)
 
 
 @triton.jit
 def gradient_rows_tile(
-    o_desc, do_desc, lse_ptr, dlse_ptr, lse_rows_ptr, delta_ptr, dq_ptr, of, h, tile, SQ, at, BM: tl.constexpr,
-    D: tl.constexpr,
+    o_desc, do_desc, lse_ptr, dlse_ptr, lse_rows_ptr, delta_ptr, steps_ptr, dq_ptr, of, h, tile, SQ, at, key, value,
+    BM: tl.constexpr, D: tl.constexpr,
 ):  # fmt: skip
-    """The rows of one tile of head h. of: as in `load_rows`. at: of row 0 in the workspace.
+    """The rows of one tile of head h. of: as in `load_rows`. at: of row 0 in the workspace. key, value: of `steps_of`.
 
     lse_ptr, dlse_ptr: of row 0.
     """
@@ -58,26 +119,36 @@ def gradient_rows_tile(
     at = tl.cast(at, tl.int64) + rows
     tl.store(delta_ptr + at, delta)
     tl.store(lse_rows_ptr + at, lse)
+    if steps_ptr is not None:
+        tl.store(steps_ptr + at, steps_of(do, delta, key, value))
     if dq_ptr is not None:
-        tl.store(dq_ptr + at[:, None] * D + tl.arange(0, D)[None, :], tl.zeros([BM, D], tl.float32))
+        tl.store(dq_ptr + at[:, None] * D + tl.arange(0, D)[None, :], tl.zeros([BM, D], dq_ptr.dtype.element_ty))
 
 
 @triton.jit
 def gradient_rows(
-    o_desc, do_desc, lse_ptr, dlse_ptr, lse_rows_ptr, delta_ptr, dq_ptr, H, SQ, SP, BM: tl.constexpr, D: tl.constexpr
-):
+    o_desc, do_desc, lse_ptr, dlse_ptr, lse_rows_ptr, delta_ptr, dq_ptr, largest_ptr, steps_ptr, H, SQ, SP, tiles,
+    GROUP: tl.constexpr, BM: tl.constexpr, D: tl.constexpr,
+):  # fmt: skip
     """lse and delta = sum(O * dO) by rows, (B, H, SP), and zeros for the sums of dQ.
 
     dlse_ptr: the gradient of the natural logarithms, or None. The derivative of a logarithm by a score is the weight
-    P, as for delta: dS = P * (dP - (delta - dlse)). dq_ptr: None where dQ is not added up. Grid: tiles of BM rows of
-    the workspace, heads of all batches.
+    P, as for delta: dS = P * (dP - (delta - dlse)). dq_ptr: None where dQ is not added up. largest_ptr: of
+    `largest_of_keys` with so many tiles, for steps_ptr (B, H, SP); both None if dQ is not added up in steps. Grid:
+    tiles of BM rows of the workspace, heads of all batches.
     """
     head = tl.program_id(1)
     dlse = None
     if dlse_ptr is not None:
         dlse = dlse_ptr + head * SQ
-    gradient_rows_tile(o_desc, do_desc, lse_ptr + head * SQ, dlse, lse_rows_ptr, delta_ptr, dq_ptr, head // H, head % H,
-                       tl.program_id(0), SQ, head.to(tl.int64) * SP, BM, D)  # fmt: skip
+    key, value = 0.0, 0.0
+    if largest_ptr is not None:
+        of_head = largest_ptr + head // GROUP * tiles
+        key = largest_of_tiles(of_head, tiles)
+        value = largest_of_tiles(of_head + tl.num_programs(1) // GROUP * tiles, tiles)
+    gradient_rows_tile(o_desc, do_desc, lse_ptr + head * SQ, dlse, lse_rows_ptr, delta_ptr, steps_ptr, dq_ptr,
+                       head // H, head % H, tl.program_id(0), SQ, head.to(tl.int64) * SP, key, value, BM,
+                       D)  # fmt: skip
 
 
 @triton.jit
@@ -130,9 +201,9 @@ def of_products(p, dp, delta, s, scale, softcap, SOFTCAP: tl.constexpr):
 
 @triton.jit
 def add_owned(
-    dk, dv, k, v, q_desc, do_desc, sums_ptr, lse_ptr, delta_ptr, of, h, at, keys, low, high, SK, diagonal, scale, slope,
-    softcap, BM: tl.constexpr, D: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr, ALIBI: tl.constexpr,
-    SOFTCAP: tl.constexpr, MASKED: tl.constexpr,
+    dk, dv, k, v, q_desc, do_desc, sums_ptr, lse_ptr, delta_ptr, steps_ptr, of, h, at, keys, low, high, SK, diagonal,
+    scale, slope, softcap, BM: tl.constexpr, D: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr,
+    ALIBI: tl.constexpr, SOFTCAP: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
     """As `add_queries`, for wide heads: one consumer group computes P, another one dS, and both read the two.
 
@@ -153,24 +224,27 @@ def add_owned(
         delta = tl.load(delta_ptr + at + rows)
         ds = of_products(p, tl.dot(do, v.T), delta[:, None], s, scale, softcap, SOFTCAP).to(q.dtype)
         dk = tl.dot(ds.T, q, dk)
-        dq = by_registers(tl.dot(ds, k), BM, D)
-        tl.atomic_add(sums_ptr + tl.cast(at + m, tl.int64) * D + places, dq, sem="relaxed")
+        dq = tl.dot(ds, k)
+        if steps_ptr is not None:
+            dq = in_steps(dq, tl.load(steps_ptr + at + rows)[:, None])
+        tl.atomic_add(sums_ptr + tl.cast(at + m, tl.int64) * D + places, by_registers(dq, BM, D), sem="relaxed")
     return dk, dv
 
 
 @triton.jit
 def add_queries(
-    dk, dv, k, v, q_desc, do_desc, dq_desc, lse_ptr, delta_ptr, of, h, at, keys, low, high, SK, diagonal, scale, slope,
-    softcap, BM: tl.constexpr, D: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr, ALIBI: tl.constexpr,
-    SOFTCAP: tl.constexpr, MASKED: tl.constexpr, ADDED: tl.constexpr, OWNED: tl.constexpr,
+    dk, dv, k, v, q_desc, do_desc, dq_desc, lse_ptr, delta_ptr, steps_ptr, of, h, at, keys, low, high, SK, diagonal,
+    scale, slope, softcap, BM: tl.constexpr, D: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr,
+    ALIBI: tl.constexpr, SOFTCAP: tl.constexpr, MASKED: tl.constexpr, ADDED: tl.constexpr, OWNED: tl.constexpr,
 ):  # fmt: skip
     """Adds the contribution of the queries in [low, high) of one head to dK and dV.
 
     at: of row 0 in the workspace. Tiles are keys by queries; if OWNED, queries by keys.
     """
     if OWNED:
-        dk, dv = add_owned(dk, dv, k, v, q_desc, do_desc, dq_desc, lse_ptr, delta_ptr, of, h, at, keys, low, high, SK,
-                           diagonal, scale, slope, softcap, BM, D, CAUSAL, WINDOW, ALIBI, SOFTCAP, MASKED)  # fmt: skip
+        dk, dv = add_owned(dk, dv, k, v, q_desc, do_desc, dq_desc, lse_ptr, delta_ptr, steps_ptr, of, h, at, keys, low,
+                           high, SK, diagonal, scale, slope, softcap, BM, D, CAUSAL, WINDOW, ALIBI, SOFTCAP,
+                           MASKED)  # fmt: skip
     else:
         for m in range(low, high, BM):
             rows = m + tl.arange(0, BM)
@@ -185,14 +259,17 @@ def add_queries(
             ds = of_products(p, tl.dot(v, do.T), delta[None, :], s, scale, softcap, SOFTCAP).to(q.dtype)
             dk = tl.dot(ds, q, dk)
             if ADDED:
-                dq_desc.atomic_add([(at + m) // BM * (BM * D // WIDTH), 0], by_registers(tl.dot(ds.T, k), BM, D))
+                dq = tl.dot(ds.T, k)
+                if steps_ptr is not None:
+                    dq = in_steps(dq, tl.load(steps_ptr + at + rows)[:, None])
+                dq_desc.atomic_add([(at + m) // BM * (BM * D // WIDTH), 0], by_registers(dq, BM, D))
     return dk, dv
 
 
 @triton.jit
 def gradient_keys_tile(
-    q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, dq_desc, lse_ptr, delta_ptr, slopes_ptr, of_q, of_k, key_head,
-    tile, at, SQ, SP, SK, diagonal, scale, softcap, GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+    q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, dq_desc, lse_ptr, delta_ptr, steps_ptr, slopes_ptr, of_q, of_k,
+    key_head, tile, at, SQ, SP, SK, diagonal, scale, softcap, GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
     D: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr, ALIBI: tl.constexpr, SOFTCAP: tl.constexpr,
     ADDED: tl.constexpr, EVEN: tl.constexpr, OWNED: tl.constexpr,
 ):  # fmt: skip
@@ -213,16 +290,16 @@ def gradient_keys_tile(
         h = key_head * GROUP + member
         slope = tl.load(slopes_ptr + h) if ALIBI else 0.0
         if CAUSAL or not EVEN:
-            dk, dv = add_queries(dk, dv, k, v, q_desc, do_desc, dq_desc, lse_ptr, delta_ptr, of_q, h, at + h * SP,
-                                 keys, low, full_low, SK, diagonal, scale, slope, softcap, BM, D, CAUSAL, WINDOW,
-                                 ALIBI, SOFTCAP, True, ADDED, OWNED)  # fmt: skip
-        dk, dv = add_queries(dk, dv, k, v, q_desc, do_desc, dq_desc, lse_ptr, delta_ptr, of_q, h, at + h * SP,
-                             keys, full_low, full_high, SK, diagonal, scale, slope, softcap, BM, D, CAUSAL, WINDOW,
-                             ALIBI, SOFTCAP, False, ADDED, OWNED)  # fmt: skip
+            dk, dv = add_queries(dk, dv, k, v, q_desc, do_desc, dq_desc, lse_ptr, delta_ptr, steps_ptr, of_q, h,
+                                 at + h * SP, keys, low, full_low, SK, diagonal, scale, slope, softcap, BM, D, CAUSAL,
+                                 WINDOW, ALIBI, SOFTCAP, True, ADDED, OWNED)  # fmt: skip
+        dk, dv = add_queries(dk, dv, k, v, q_desc, do_desc, dq_desc, lse_ptr, delta_ptr, steps_ptr, of_q, h,
+                             at + h * SP, keys, full_low, full_high, SK, diagonal, scale, slope, softcap, BM, D, CAUSAL,
+                             WINDOW, ALIBI, SOFTCAP, False, ADDED, OWNED)  # fmt: skip
         if WINDOW:
-            dk, dv = add_queries(dk, dv, k, v, q_desc, do_desc, dq_desc, lse_ptr, delta_ptr, of_q, h, at + h * SP,
-                                 keys, full_high, high, SK, diagonal, scale, slope, softcap, BM, D, CAUSAL, WINDOW,
-                                 ALIBI, SOFTCAP, True, ADDED, OWNED)  # fmt: skip
+            dk, dv = add_queries(dk, dv, k, v, q_desc, do_desc, dq_desc, lse_ptr, delta_ptr, steps_ptr, of_q, h,
+                                 at + h * SP, keys, full_high, high, SK, diagonal, scale, slope, softcap, BM, D, CAUSAL,
+                                 WINDOW, ALIBI, SOFTCAP, True, ADDED, OWNED)  # fmt: skip
     store_rows(dk_desc, of_k, key_head, n, dk * scale, BN, D)
     store_rows(dv_desc, of_k, key_head, n, dv, BN, D)
 
@@ -244,15 +321,16 @@ def longest_first(together):
 
 @triton.jit
 def attention_dkdv(
-    q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, dq_desc, lse_ptr, delta_ptr, slopes_ptr, together, H, SQ, SP, SK,
-    diagonal, scale, softcap, GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr,
+    q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, dq_desc, lse_ptr, delta_ptr, steps_ptr, slopes_ptr, together, H,
+    SQ, SP, SK, diagonal, scale, softcap, GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr,
     CAUSAL: tl.constexpr, WINDOW: tl.constexpr, ALIBI: tl.constexpr, SOFTCAP: tl.constexpr, ADDED: tl.constexpr,
     EVEN: tl.constexpr, OWNED: tl.constexpr,
 ):  # fmt: skip
     """dK and dV of BN keys of one key head.
 
-    ADDED: also adds dQ / scale to float32 in memory, block by block in the order of `by_registers`. OWNED: as
-    `add_owned` does; dq_desc is then the pointer to the sums. together: as in `longest_first`; None: the tiles of a
+    ADDED: also adds dQ / scale up in memory, block by block in the order of `by_registers`: in float32, or in steps, of
+    which each row has so many to 1 as steps_ptr says. OWNED: as `add_owned` does; dq_desc is then the pointer to the
+    sums. together: as in `longest_first`; None: the tiles of a
     head start after those of the head before. Grid: blocks of keys, key heads of all batches.
     """
     key_heads = H // GROUP
@@ -260,24 +338,31 @@ def attention_dkdv(
     if together is not None:
         head, tile = longest_first(together)
     b, key_head = head // key_heads, head % key_heads
-    gradient_keys_tile(q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, dq_desc, lse_ptr, delta_ptr, slopes_ptr, b, b,
-                       key_head, tile, b * H * SP, SQ, SP, SK, diagonal, scale, softcap, GROUP, BM, BN, D, CAUSAL,
-                       WINDOW, ALIBI, SOFTCAP, ADDED, EVEN, OWNED)  # fmt: skip
+    gradient_keys_tile(q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, dq_desc, lse_ptr, delta_ptr, steps_ptr,
+                       slopes_ptr, b, b, key_head, tile, b * H * SP, SQ, SP, SK, diagonal, scale, softcap, GROUP, BM,
+                       BN, D, CAUSAL, WINDOW, ALIBI, SOFTCAP, ADDED, EVEN, OWNED)  # fmt: skip
 
 
 @triton.jit
-def sums_tile(sums_ptr, dq_desc, of, h, tile, at, scale, BM: tl.constexpr, D: tl.constexpr):
+def sums_tile(sums_ptr, steps_ptr, dq_desc, of, h, tile, at, scale, BM: tl.constexpr, D: tl.constexpr):
     """dQ of one tile of head h from its sums. of: as in `store_rows`. at: of row 0 in the workspace."""
-    first = (tl.cast(at, tl.int64) + tile * BM) * D
-    block = from_registers(tl.load(sums_ptr + first + tl.arange(0, BM * D)), BM, D)
-    store_rows(dq_desc, of, h, tile * BM, block * scale, BM, D)
+    first = tl.cast(at, tl.int64) + tile * BM
+    block = from_registers(tl.load(sums_ptr + first * D + tl.arange(0, BM * D)), BM, D)
+    if steps_ptr is not None:
+        dq = block.to(tl.float32) * (scale / tl.load(steps_ptr + first + tl.arange(0, BM)))[:, None]
+    else:
+        dq = block * scale
+    store_rows(dq_desc, of, h, tile * BM, dq, BM, D)
 
 
 @triton.jit
-def attention_dq_of_sums(sums_ptr, dq_desc, H, SP, scale, BM: tl.constexpr, D: tl.constexpr):
-    """dQ of BM queries of one head from its sums. Grid: blocks of queries, heads of all batches."""
+def attention_dq_of_sums(sums_ptr, dq_desc, steps_ptr, H, SP, scale, BM: tl.constexpr, D: tl.constexpr):
+    """dQ of BM queries of one head from its sums; steps_ptr: as in `attention_dkdv`.
+
+    Grid: blocks of queries, heads of all batches.
+    """
     head = tl.program_id(1)
-    sums_tile(sums_ptr, dq_desc, head // H, head % H, tl.program_id(0), head.to(tl.int64) * SP, scale, BM, D)
+    sums_tile(sums_ptr, steps_ptr, dq_desc, head // H, head % H, tl.program_id(0), head.to(tl.int64) * SP, scale, BM, D)
 
 
 @triton.jit
