@@ -8,7 +8,9 @@ dots in all, and in one order.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -21,7 +23,7 @@ from tawa.ops.calls.checks import check_capability
 from tawa.ops.calls.devices import on_device
 from tawa.ops.calls.launches import Launches
 from tawa.ops.calls.plain import KnownCalls
-from tawa.ops.calls.tables import blocks
+from tawa.ops.calls.tables import blocks, plan
 from tawa.ops.calls.tensors import TMA_BYTES, Box, unwritten, unwritten_copy
 from tawa.ops.kernels.attention import backward
 
@@ -69,6 +71,8 @@ class Backward:
             "SOFTCAP": softcap > 0,
         }
         even = not mask.causal and keys % tile.BN == 0  # the causal kernel does not depend on it
+        if self.in_steps:
+            tile = with_steps(tile, 1 + (not even) + (mask.window > 0))
         self.grid_of_largest = blocks(keys, ROWS), batches * key_heads
         of_keys, sizes = (rows_box(k, ROWS, box), rows_box(v, ROWS, box)), {"D": box, "num_warps": 8}
         self.launch_largest = Launches(lambda: largest_of_keys, of_keys, (key_heads,), {"BN": ROWS, **sizes})
@@ -97,7 +101,7 @@ class Backward:
                 lambda: attention_dq_of_sums,
                 (None, rows_box(dq, rows, box)),
                 (heads, padded, scale),
-                {"BM": rows, "D": box, "num_warps": 8},
+                {"BM": rows, "D": box, "SINGLY": tile.owned and same_bits, "num_warps": 8},
             )
         else:
             rows = of_queries.BM
@@ -146,6 +150,21 @@ def boxes_read(
 ) -> list[Box]:  # fmt: skip
     """The boxes of what a kernel reads. boxed: makes one of so many rows and columns of a tensor."""
     return [boxed(x, rows, box) for x, rows in ((q, tile.BM), (k, tile.BN), (v, tile.BN), (do, tile.BM))]
+
+
+def with_steps(tile: Tile, loops: int) -> Tile:
+    """The tile of a kernel with so many loops that adds up in steps.
+
+    In the slots of dO, the rows of steps would take a slot from the rings. They are used at the end of an iteration,
+    and loaded by then. Where groups own dots, there is room for them.
+    """
+    options = dict(tile.options)
+    if tile.owned or "plan" not in options:
+        return tile
+    asked = json.loads(options["plan"])
+    rows = [{"argument": "steps_ptr", "loop": loop, "path": "pointers"} for loop in range(loops)]
+    options |= [plan(**asked | {"operands": [*asked.get("operands", ()), *rows]})]
+    return replace(tile, options=tuple(options.items()))
 
 
 def constants_of(tile: Tile, box: int) -> dict[str, Any]:

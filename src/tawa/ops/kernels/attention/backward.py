@@ -47,6 +47,9 @@ WIDTH = tl.constexpr(256)
 """Columns of the workspace for dQ."""
 RANGE = tl.constexpr(2.0**30)
 """The steps of the largest sum that a row of dQ may have: half of what int32 holds, as the weights are rounded."""
+HIGH = tl.constexpr(1.5 * 2.0**38 + 0x16980 * 2.0**15)
+"""What is added to 1.5 * 2**38 cancels the bits of 1.5 * 2**23 (`in_steps`)."""
+BOTH = tl.constexpr(HIGH.value + 1.5 * 2.0**23)
 LEAST = tl.constexpr(2.0**-90)
 """A bound of a sum is at least this: the steps of a row of zeros are finite."""
 TILES = tl.constexpr(128)
@@ -96,8 +99,14 @@ def steps_of(do, delta, key, value):
 
 @triton.jit
 def in_steps(block, steps):
-    """A block as whole numbers of steps, rounded to the nearest. steps: how many make 1."""
-    return tl.floor(block * steps + 0.5).to(tl.int32)
+    """A block as whole numbers of steps, rounded to the nearest. steps: how many make 1.
+
+    In the sum with HIGH, the last bits of the number count 2**15 steps; in that of the rest with 1.5 * 2**23, they
+    count one. The GPU converts numbers more slowly than it executes these four instructions.
+    """
+    high = block * steps + HIGH
+    low = block * steps + (BOTH - high)
+    return (high.to(tl.int32, bitcast=True) << 15) + low.to(tl.int32, bitcast=True)
 
 
 @triton.jit
@@ -152,28 +161,38 @@ def gradient_rows(
 
 
 @triton.jit
-def by_registers(block, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+def by_registers(block, ROWS: tl.constexpr, COLUMNS: tl.constexpr, SINGLY: tl.constexpr = False):
     """An accumulator as rows of WIDTH numbers, in the order in which the registers of WARPS warps hold it.
 
     A wgmma gives each thread pairs of neighbours, in rows 8 apart, for every 8 columns. Stored in this order, the four
     numbers that a thread has of 8 columns are neighbours, and so are threads: no conflict of banks, no conversion. What
-    64 rows and a warp group have is in one piece.
+    64 rows and a warp group have is in one piece. SINGLY: for accesses of one number each, such as atomics on integers,
+    the 32 numbers that the threads of a warp have in one register are neighbours.
     """
     DOWN: tl.constexpr = min(ROWS // 16, WARPS)
     BESIDE: tl.constexpr = WARPS // DOWN
     HIGH: tl.constexpr = min(ROWS // 16, 4)
     parts = block.reshape([ROWS // (16 * HIGH), HIGH, 2, 8, BESIDE, COLUMNS // (8 * BESIDE), 4, 2])
-    return parts.permute([0, 4, 5, 1, 3, 6, 2, 7]).reshape([ROWS * COLUMNS // WIDTH, WIDTH])
+    if SINGLY:
+        parts = parts.permute([0, 4, 5, 1, 2, 7, 3, 6])
+    else:
+        parts = parts.permute([0, 4, 5, 1, 3, 6, 2, 7])
+    return parts.reshape([ROWS * COLUMNS // WIDTH, WIDTH])
 
 
 @triton.jit
-def from_registers(numbers, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+def from_registers(numbers, ROWS: tl.constexpr, COLUMNS: tl.constexpr, SINGLY: tl.constexpr = False):
     """The block (ROWS, COLUMNS) whose numbers are in the order of `by_registers`."""
     DOWN: tl.constexpr = min(ROWS // 16, WARPS)
     BESIDE: tl.constexpr = WARPS // DOWN
     HIGH: tl.constexpr = min(ROWS // 16, 4)
-    parts = numbers.reshape([ROWS // (16 * HIGH), BESIDE, COLUMNS // (8 * BESIDE), HIGH, 8, 4, 2, 2])
-    return parts.permute([0, 3, 6, 4, 1, 2, 5, 7]).reshape([ROWS, COLUMNS])
+    if SINGLY:
+        parts = numbers.reshape([ROWS // (16 * HIGH), BESIDE, COLUMNS // (8 * BESIDE), HIGH, 2, 2, 8, 4])
+        parts = parts.permute([0, 3, 4, 6, 1, 2, 7, 5])
+    else:
+        parts = numbers.reshape([ROWS // (16 * HIGH), BESIDE, COLUMNS // (8 * BESIDE), HIGH, 8, 4, 2, 2])
+        parts = parts.permute([0, 3, 6, 4, 1, 2, 5, 7])
+    return parts.reshape([ROWS, COLUMNS])
 
 
 @triton.jit
@@ -227,7 +246,8 @@ def add_owned(
         dq = tl.dot(ds, k)
         if steps_ptr is not None:
             dq = in_steps(dq, tl.load(steps_ptr + at + rows)[:, None])
-        tl.atomic_add(sums_ptr + tl.cast(at + m, tl.int64) * D + places, by_registers(dq, BM, D), sem="relaxed")
+        dq = by_registers(dq, BM, D, steps_ptr is not None)
+        tl.atomic_add(sums_ptr + tl.cast(at + m, tl.int64) * D + places, dq, sem="relaxed")
     return dk, dv
 
 
@@ -344,10 +364,12 @@ def attention_dkdv(
 
 
 @triton.jit
-def sums_tile(sums_ptr, steps_ptr, dq_desc, of, h, tile, at, scale, BM: tl.constexpr, D: tl.constexpr):
+def sums_tile(
+    sums_ptr, steps_ptr, dq_desc, of, h, tile, at, scale, BM: tl.constexpr, D: tl.constexpr, SINGLY: tl.constexpr
+):
     """dQ of one tile of head h from its sums. of: as in `store_rows`. at: of row 0 in the workspace."""
     first = tl.cast(at, tl.int64) + tile * BM
-    block = from_registers(tl.load(sums_ptr + first * D + tl.arange(0, BM * D)), BM, D)
+    block = from_registers(tl.load(sums_ptr + first * D + tl.arange(0, BM * D)), BM, D, SINGLY)
     if steps_ptr is not None:
         dq = block.to(tl.float32) * (scale / tl.load(steps_ptr + first + tl.arange(0, BM)))[:, None]
     else:
@@ -356,13 +378,16 @@ def sums_tile(sums_ptr, steps_ptr, dq_desc, of, h, tile, at, scale, BM: tl.const
 
 
 @triton.jit
-def attention_dq_of_sums(sums_ptr, dq_desc, steps_ptr, H, SP, scale, BM: tl.constexpr, D: tl.constexpr):
-    """dQ of BM queries of one head from its sums; steps_ptr: as in `attention_dkdv`.
+def attention_dq_of_sums(
+    sums_ptr, dq_desc, steps_ptr, H, SP, scale, BM: tl.constexpr, D: tl.constexpr, SINGLY: tl.constexpr
+):
+    """dQ of BM queries of one head from its sums. steps_ptr: as in `attention_dkdv`. SINGLY: as in `by_registers`.
 
     Grid: blocks of queries, heads of all batches.
     """
     head = tl.program_id(1)
-    sums_tile(sums_ptr, steps_ptr, dq_desc, head // H, head % H, tl.program_id(0), head.to(tl.int64) * SP, scale, BM, D)
+    sums_tile(sums_ptr, steps_ptr, dq_desc, head // H, head % H, tl.program_id(0), head.to(tl.int64) * SP, scale, BM,
+              D, SINGLY)  # fmt: skip
 
 
 @triton.jit

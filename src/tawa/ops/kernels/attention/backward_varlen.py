@@ -84,4 +84,4 @@ def varlen_dq_of_sums(sums_ptr, dq_desc, items_ptr, H, SP, scale, BM: tl.constex
         h, row = listed(items_ptr, tl.program_id(0), H)
         end_q, SQ = tl.load(row + 1), tl.load(row + 2)
         at = tl.cast(h, tl.int64) * SP + padded_start(end_q - SQ, tl.load(row + 5))
-        sums_tile(sums_ptr, None, dq_desc, (end_q, SQ), h, tl.load(row), at, scale, BM, D)
+        sums_tile(sums_ptr, None, dq_desc, (end_q, SQ), h, tl.load(row), at, scale, BM, D, False)
