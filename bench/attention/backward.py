@@ -14,9 +14,9 @@ Launches are plain: cuDNN's backward pass cannot be captured. The rates are the 
 that a call keeps the host.
 ``--ablation`` times the operator with one mechanism less at a time, which Plans can say. ``--plans`` times it with the
 Plans of a file, beside its own and the peers: a JSON object of ``{"d": 64, "mask": "full", "plan": {…}}`` by name, with
-``S`` if it is for one length alone, and with ``BM``, ``BN`` or ``num_warps`` if they are others than those of the
-operator. ``{"d": 64, "mask": "full", "dkdv": {"plan": {…}}, "dq": {"plan": {…}}}``, of which one may be left out, is
-for the two kernels that have the same bits each time. What all problems need is compiled first, in parallel. Results:
+``S`` if it is for one length alone, with ``BM``, ``BN`` or ``num_warps`` if they are others than those of the operator,
+and with ``"same_bits": true`` for the kernel that has the same bits each time. What all problems need is compiled first,
+in parallel. Results:
 ``bench/results/attention_backward.json``, ``attention_backward_ablation.json`` and ``attention_backward_plans.json``.
 """
 
@@ -277,12 +277,8 @@ def with_plans(problem: Problem, tensors: tuple[Any, ...], asked: Asked) -> dict
         return replace(tile, least=0, options=(as_option(**it["plan"]),) if "plan" in it else tile.options, **sizes)
 
     for name, it in asked.items():
-        if "plan" in it:
-            table = replace(tiles.HOPPER, gradients={problem.mask: {box: (changed(own, it),)}})
-        else:
-            dkdv, dq = ({box: changed(getattr(tiles.HOPPER, key)[box], it.get(key, {}))} for key in ("dkdv", "dq"))
-            table = replace(tiles.HOPPER, dkdv=dkdv, dq=dq)
-        order = nullcontext if "plan" in it else deterministic
+        table = replace(tiles.HOPPER, gradients={problem.mask: {box: (changed(own, it),)}})
+        order = deterministic if it.get("same_bits") else nullcontext
         known = KnownCalls[Any]()
 
         def call(table: tiles.Tiles = table, known: KnownCalls[Any] = known, order: Any = order) -> Any:
@@ -364,7 +360,7 @@ def main() -> int:
             if asked:
                 found = of_problem(problem, asked)
                 calls |= with_plans(problem, tensors, found)
-                if all("plan" in it for it in found.values()):
+                if not any(it.get("same_bits") for it in found.values()):
                     del calls["Tawa, same bits"]
             rows = bench_problem(problem, calls, tensors, of_host=not asked)
         report.add(*rows)
