@@ -15,8 +15,8 @@ that a call keeps the host.
 ``--ablation`` times the operator with one mechanism less at a time, which Plans can say. ``--plans`` times it with the
 Plans of a file, beside its own and the peers: a JSON object of ``{"d": 64, "mask": "full", "plan": {…}}`` by name, with
 ``S`` if it is for one length alone, with ``BM``, ``BN`` or ``num_warps`` if they are others than those of the operator,
-and with ``"same_bits": true`` for the kernel that has the same bits each time. What all problems need is compiled first,
-in parallel. Results:
+and with ``"same_bits": true`` for the kernel that has the same bits each time. What all problems need is compiled
+first, in parallel. Results:
 ``bench/results/attention_backward.json``, ``attention_backward_ablation.json`` and ``attention_backward_plans.json``.
 """
 

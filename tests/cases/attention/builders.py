@@ -581,12 +581,14 @@ def packed_backward_case(name: str, kind: str, queries: tuple[int, ...], keys: t
                    reference="attention_packed_backward", expect=EITHER)  # fmt: skip
 
 
-def gradient_rows_case(name: str, dtype: str, dim: int, *, added: bool = False, with_lse: bool = False) -> Specimen:
+def gradient_rows_case(
+    name: str, dtype: str, dim: int, *, added: bool = False, with_lse: bool = False, steps: bool = False
+) -> Specimen:
     """Rows of logarithms and of sums of O * dO: no dot.
 
-    added: dQ is added up. with_lse: the logarithms have gradients.
+    added: dQ is added up. with_lse: the logarithms have gradients. steps: dQ is added up in steps.
     """
-    known = lengths({**PROBLEM, "DIM": dim, "SQ": 200})
+    known = lengths({**PROBLEM, "DIM": dim, "SQ": 200, "TILES": 130, **({"H": 4} if steps else {})})
     tensors = {
         "o": Tensor(("B", "H", "SQ", "DIM"), dtype),
         "do": Tensor(("B", "H", "SQ", "DIM"), dtype),
@@ -594,7 +596,9 @@ def gradient_rows_case(name: str, dtype: str, dim: int, *, added: bool = False, 
         "dlse": Tensor(("B", "H", "SQ"), "fp32"),
         "lse_rows": Tensor(("B", "H", "SP"), "fp32", "nan"),
         "delta": Tensor(("B", "H", "SP"), "fp32", "nan"),
-        "sums": Tensor(("B", "H", "SP", "D"), "fp32", "nan"),
+        "sums": Tensor(("B", "H", "SP", "D"), "i32" if steps else "fp32", "integers" if steps else "nan"),
+        "largest": Tensor((2, "B*HK", "TILES"), "fp32", mean=5.0),
+        "steps": Tensor(("B", "H", "SP"), "fp32", "nan"),
     }
     arguments: dict[str, Argument] = {
         "o_desc": Descriptor("o", (1, 1, "BM", "D")),
@@ -604,18 +608,18 @@ def gradient_rows_case(name: str, dtype: str, dim: int, *, added: bool = False, 
         "lse_rows_ptr": Pointer("lse_rows"),
         "delta_ptr": Pointer("delta"),
         "dq_ptr": Pointer("sums") if added else Absent(),
+        "largest_ptr": Pointer("largest") if steps else Absent(),
+        "steps_ptr": Pointer("steps") if steps else Absent(),
         **numbers("H", "SQ", "SP"),
+        "tiles": Number("TILES"),
     }
-    if not added:
-        del tensors["sums"]
-    if not with_lse:
-        del tensors["dlse"]
+    absent = {"sums": not added, "dlse": not with_lse, "largest": not steps, "steps": not steps}
     return Specimen(
         name,
         backward.gradient_rows,
         arguments,
-        tensors,
-        {"BM": 128, "D": box(dim)},
+        {key: tensor for key, tensor in tensors.items() if not absent.get(key)},
+        {"GROUP": known["H"] // known["HK"], "BM": 128, "D": box(dim)},
         known,
         "queries",
         "attention_gradient_rows",
@@ -623,24 +627,54 @@ def gradient_rows_case(name: str, dtype: str, dim: int, *, added: bool = False, 
     )
 
 
-def dq_of_sums_case(name: str, dtype: str, dim: int, rows: int) -> Specimen:
-    """dQ from sums in the order of accumulators: no dot."""
+def largest_of_keys_case(name: str, dtype: str, dim: int) -> Specimen:
+    """The largest elements of K, and rows of V, of tiles: no dot."""
+    known = lengths({**PROBLEM, "DIM": dim, "SK": 200, "TILES": 4})
+    return Specimen(
+        name,
+        backward.largest_of_keys,
+        {
+            "k_desc": Descriptor("k", (1, 1, "BN", "D")),
+            "v_desc": Descriptor("v", (1, 1, "BN", "D")),
+            "largest_ptr": Pointer("largest"),
+            **numbers("HK"),
+        },
+        {
+            "k": Tensor(("B", "HK", "SK", "DIM"), dtype),
+            "v": Tensor(("B", "HK", "SK", "DIM"), dtype),
+            "largest": Tensor((2, "B*HK", "TILES"), "fp32", "nan"),
+        },
+        {"BN": 64, "D": box(dim)},
+        known,
+        "keys",
+        "attention_largest_of_keys",
+        Expectation("declined", reason="dot"),
+    )
+
+
+def dq_of_sums_case(
+    name: str, dtype: str, dim: int, rows: int, *, steps: bool = False, singly: bool = False
+) -> Specimen:
+    """dQ from sums in the order of accumulators: no dot. steps, singly: as in the kernel."""
     known = lengths({**PROBLEM, "DIM": dim, "SQ": 200})
     width = backward.WIDTH.value
+    sums = Tensor(("B*H*SP/64*D/4", width), "i32", "integers", span=(-(2**30), 2**30))
     return Specimen(
         name,
         backward.attention_dq_of_sums,
         {
             "sums_ptr": Pointer("sums"),
             "dq_desc": Descriptor("dq", (1, 1, "BM", "D")),
+            "steps_ptr": Pointer("steps") if steps else Absent(),
             **numbers("H", "SP"),
             "scale": Number(SCALE[dim]),
         },
         {
-            "sums": Tensor(("B*H*SP/64*D/4", width), "fp32"),
+            "sums": sums if steps else replace(sums, dtype="fp32", fill="normal"),
             "dq": Tensor(("B", "H", "SQ", "DIM"), dtype, "nan"),
+            **({"steps": Tensor(("B", "H", "SP"), "fp32", mean=STEPS)} if steps else {}),
         },
-        {"BM": rows, "D": box(dim)},
+        {"BM": rows, "D": box(dim), "SINGLY": singly},
         known,
         "queries",
         "attention_dq_of_sums",
