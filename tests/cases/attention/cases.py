@@ -178,6 +178,7 @@ BACKWARD = [
       for dtype, dim, tile in (("fp16", 64, (128, 128, 8)), ("bf16", 128, (64, 128, 8))) for causal in BOTH),
     backward_case("steps_gqa", "added", steps=True, **GROUPS["gqa"]),
     backward_case("steps_full_200x333", "added", causal=False, SQ=200, SK=333, steps=True),
+    backward_case("owned_steps", "owned", dim=256, dtype="bf16", causal=False, steps=True),
     largest_of_keys_case("largest_of_keys", "fp16", 96),
     gradient_rows_case("gradient_rows_steps", "bf16", 64, added=True, with_lse=True, steps=True),
     dq_of_sums_case("dq_of_sums_steps", "bf16", 64, 128, steps=True),
