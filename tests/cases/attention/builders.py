@@ -24,8 +24,8 @@ SCALE = {64: 0.125, 96: 0.10206207, 128: 0.08838835, 192: 0.07216878, 256: 0.062
 """The inverse square root of each head dimension."""
 PROBLEM = {"B": 2, "H": 2, "HK": 2, "SQ": 384, "SK": 384}
 SOFTCAP = 5.0
-STEPS = 2.0**25
-"""About how many steps make 1, where dQ is added up in integers."""
+STEPS = 2.0**22
+"""About how many steps make 1, where dQ is added up in integers: no sum of the cases reaches 2^31."""
 
 
 def box(dim: int) -> int:
