@@ -62,6 +62,14 @@ def test_what_the_late_dots_computed_is_stored_while_the_last_dot_runs(by: str) 
     assert before[-1].pendings == 1 and waits[-1].pendings == 0 and len(waits) == len(before) + 1
 
 
+def test_groups_that_divide_rows_wait_for_what_they_store_while_another_dot_runs() -> None:
+    """What the others put comes at the same time as what this one puts, so nothing is gained by a late read of it."""
+    ops = compiled("a warp of its own", {"exchange": True}).body.ops
+    waits = [WarpGroupDotWaitOp(op) for op in ops if WarpGroupDotWaitOp.matches(op)]
+    store = [op for op in ops if PutOp.matches(op)][-1]
+    assert [it.pendings for it in waits if ops.index(it.op) < ops.index(store)][-1] == 1 and waits[-1].pendings == 0
+
+
 def the_reduction(ops: list[Operation]) -> Operation:
     return next(op for op in ops if op.name in (AsyncTMAReduceOp.NAME, AtomicRMWOp.NAME))
 

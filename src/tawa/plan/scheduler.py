@@ -116,12 +116,6 @@ def placed_schedule(
 class _Problem(LoopCosts):
     """The scheduling problem of one loop."""
 
-    @property
-    def serves_groups(self) -> bool:
-        """Whether other groups wait for what this one computes in the loop."""
-        gets = [get for op in self.graph.nodes if (get := GetOp.of(op))]
-        return any(map(is_exchanged, gets))
-
     def candidates(self) -> list[_Made]:
         """All candidates, the best first; none if the loop has too many dots to try every assignment of stages."""
         if not 1 <= len(self.dots) <= MOST_DOTS:
@@ -315,7 +309,7 @@ class _Problem(LoopCosts):
                 left[target] -= 1
                 if not left[target]:
                     ready.append(target)
-        if self.serves_groups:
+        if self.limits.owned:
             return self.placed(stages, self._late_gets(stages, sequence))
         return self._made(stages, sequence, state)
 
@@ -441,7 +435,7 @@ class _Problem(LoopCosts):
     def _rank(self, number: int, state: _State, heights: list[int], renewed: list[list[int]]) -> tuple[int, ...]:
         """The priority (least first): earliest start, no new wait, releases, dots with their gets, greatest height.
 
-        Another group fills some slots, as late as it can; a wait for these is a wait of unknown length.
+        Groups that own dots fill slots as late as they can; a wait for these is a wait of unknown length.
         """
         opens = any(
             dot not in state.issued or state.issued.index(dot) >= state.waited
@@ -451,7 +445,7 @@ class _Problem(LoopCosts):
         get = GetOp.of(self.graph.nodes[number])
         return (
             self._start(number, state),
-            get is not None and is_exchanged(get) and not get.own,
+            self.limits.owned and get is not None and is_exchanged(get) and not get.own,
             opens,
             not release,
             not self.leads_to_dot[number],

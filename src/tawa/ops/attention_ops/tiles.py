@@ -197,7 +197,10 @@ HOPPER = Tiles(
             256: (_OWNED,),
         },
         "causal": {
-            64: (replace(_GRADIENTS, BM=128), replace(_LAGGED_BELOW, least=4096)),
+            64: (
+                replace(_GRADIENTS, BM=128, options=(plan(groups=1, **FROM_COUNTER, rings=[{"depth": 2}]),)),
+                replace(_LAGGED_BELOW, least=4096),
+            ),
             128: (_GRADIENTS, replace(_EXCHANGED, least=4096)),
             256: (_OWNED,),
         },

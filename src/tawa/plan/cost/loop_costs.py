@@ -39,7 +39,8 @@ class Limits:
 
     registers: per thread of the partition. groups: partitions that run this loop. keeps: whether a loop may keep a
     buffer that it fills for readers in a later stage. behind: whether dots run a stage behind the others if they read
-    what consumer groups exchange, and their results are only stored or added up in memory.
+    what consumer groups exchange, and their results are only stored or added up in memory. owned: whether groups own
+    dots, so that what another group puts comes at another time than what this one puts.
     """
 
     num_warps: int
@@ -48,6 +49,7 @@ class Limits:
     groups: int = 1
     keeps: bool = False
     behind: bool = False
+    owned: bool = False
 
 
 class LoopCosts:

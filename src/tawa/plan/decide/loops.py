@@ -144,7 +144,7 @@ def choose_schedules(module: Module, plan: Plan) -> dict[int, tuple[Schedule, ..
         limits, want = _limits(loop, usual if stages is None else stages, groups), wanted.get(number)
         if want is not None and group:
             want = Wanted(want.stages)  # what is carried, and the steps, are those of the first group
-        limits = replace(limits, behind=behind)
+        limits = replace(limits, behind=behind, owned=plan.owned)
         schedule = (
             wanted_schedule(graph, limits, want, number, places)
             if want is not None
