@@ -239,7 +239,7 @@ def bench_problem(
 
 def own_tile(problem: Problem) -> tiles.Tile:
     """What the operator chooses."""
-    return tiles.backward_tiles(tiles.HOPPER, tiles.box_of(problem.d), True, problem.mask, False, problem.S)[0]
+    return tiles.backward_tiles(tiles.HOPPER, tiles.box_of(problem.d), False, problem.mask, False, problem.S)[0]
 
 
 Asked = Mapping[str, Mapping[str, Any]]
@@ -277,7 +277,8 @@ def with_plans(problem: Problem, tensors: tuple[Any, ...], asked: Asked) -> dict
         return replace(tile, least=0, options=(as_option(**it["plan"]),) if "plan" in it else tile.options, **sizes)
 
     for name, it in asked.items():
-        table = replace(tiles.HOPPER, gradients={problem.mask: {box: (changed(own, it),)}})
+        choice = {problem.mask: {box: (changed(own, it),)}}
+        table = replace(tiles.HOPPER, gradients=choice, in_steps=choice)
         order = deterministic if it.get("same_bits") else nullcontext
         known = KnownCalls[Any]()
 

@@ -588,7 +588,7 @@ def gradient_rows_case(
 
     added: dQ is added up. with_lse: the logarithms have gradients. steps: dQ is added up in steps.
     """
-    known = lengths({**PROBLEM, "DIM": dim, "SQ": 200, "TILES": 130, **({"H": 4} if steps else {})})
+    known = lengths({**PROBLEM, "DIM": dim, "SQ": 200, **({"H": 4, "SK": 130 * 64, "TILES": 130} if steps else {})})
     tensors = {
         "o": Tensor(("B", "H", "SQ", "DIM"), dtype),
         "do": Tensor(("B", "H", "SQ", "DIM"), dtype),
@@ -610,8 +610,8 @@ def gradient_rows_case(
         "dq_ptr": Pointer("sums") if added else Absent(),
         "largest_ptr": Pointer("largest") if steps else Absent(),
         "steps_ptr": Pointer("steps") if steps else Absent(),
-        **numbers("H", "SQ", "SP"),
-        "tiles": Number("TILES"),
+        **numbers("H", "SQ", "SP", "SK"),
+        "diagonal": Number("DIAGONAL"),
     }
     absent = {"sums": not added, "dlse": not with_lse, "largest": not steps, "steps": not steps}
     return Specimen(
@@ -619,7 +619,7 @@ def gradient_rows_case(
         backward.gradient_rows,
         arguments,
         {key: tensor for key, tensor in tensors.items() if not absent.get(key)},
-        {"GROUP": known["H"] // known["HK"], "BM": 128, "D": box(dim)},
+        {"GROUP": known["H"] // known["HK"], "BM": 128, "D": box(dim), "CAUSAL": False},
         known,
         "queries",
         "attention_gradient_rows",
@@ -666,7 +666,8 @@ def dq_of_sums_case(
             "sums_ptr": Pointer("sums"),
             "dq_desc": Descriptor("dq", (1, 1, "BM", "D")),
             "steps_ptr": Pointer("steps") if steps else Absent(),
-            **numbers("H", "SP"),
+            "largest_ptr": Absent(),
+            **numbers("H", "SP", "SK"),
             "scale": Number(SCALE[dim]),
         },
         {
@@ -674,7 +675,7 @@ def dq_of_sums_case(
             "dq": Tensor(("B", "H", "SQ", "DIM"), dtype, "nan"),
             **({"steps": Tensor(("B", "H", "SP"), "fp32", mean=STEPS)} if steps else {}),
         },
-        {"BM": rows, "D": box(dim), "SINGLY": singly},
+        {"GROUP": 1, "BM": rows, "D": box(dim), "SINGLY": singly},
         known,
         "queries",
         "attention_dq_of_sums",

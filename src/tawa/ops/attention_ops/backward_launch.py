@@ -30,7 +30,8 @@ from tawa.ops.kernels.attention import backward
 Gradients = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 PADDED: int = backward.PADDED.value
 ROWS = 64
-"""Rows that a program of `gradient_rows` sums up, and keys of which one of `largest_of_keys` finds the largest."""
+"""Rows that a program of `gradient_rows` sums up."""
+SEEN: int = backward.SEEN.value
 
 attention_dkdv: Any = under_tawa(backward.attention_dkdv)
 attention_dq: Any = under_tawa(backward.attention_dq)
@@ -54,7 +55,7 @@ class Backward:
         (batches, heads, queries, head_dim), (_, key_heads, keys, _) = q.shape, k.shape
         box = box_of(head_dim)
         padded = -(-queries // PADDED) * PADDED
-        tile, of_queries = backward_tiles(tiles_for(q.device), box, True, mask.kind, softcap > 0, queries)
+        tile, of_queries = backward_tiles(tiles_for(q.device), box, same_bits, mask.kind, softcap > 0, queries)
         self.added = of_queries is None
         self.in_steps = self.added and same_bits
         self.type_of_sums = torch.int32 if self.in_steps else torch.float32
@@ -72,15 +73,18 @@ class Backward:
         }
         even = not mask.causal and keys % tile.BN == 0  # the causal kernel does not depend on it
         if self.in_steps:
-            tile = with_steps(tile, 1 + (not even) + (mask.window > 0))
-        self.grid_of_largest = blocks(keys, ROWS), batches * key_heads
-        of_keys, sizes = (rows_box(k, ROWS, box), rows_box(v, ROWS, box)), {"D": box, "num_warps": 8}
-        self.launch_largest = Launches(lambda: largest_of_keys, of_keys, (key_heads,), {"BN": ROWS, **sizes})
-        self.grid_of_rows = blocks(padded, ROWS), batches * heads
-        of_rows, of_tiles = (rows_box(o, ROWS, box), rows_box(do, ROWS, box)), self.grid_of_largest[0]
-        sizes = {"GROUP": group, "BM": ROWS, **sizes}
-        self.launch_rows = Launches(lambda: gradient_rows, of_rows, (*numbers, of_tiles), sizes)
+            tile = with_steps(tile, 1 + (not even))
         dq, dk, dv = (new_like(it, it.dtype) for it in like)
+        self.grid_of_largest = blocks(keys, SEEN), batches * key_heads
+        of_keys, sizes = (rows_box(k, SEEN, box), rows_box(v, SEEN, box)), {"BN": SEEN, "D": box, "num_warps": 8}
+        self.launch_largest = Launches(lambda: largest_of_keys, of_keys, (key_heads,), sizes)
+        self.may_overflow = self.in_steps and q.dtype == torch.float16
+        of_keys = rows_box(dk, SEEN, box), None
+        self.launch_check = Launches(lambda: largest_of_keys, of_keys, (key_heads,), sizes)
+        self.grid_of_rows = blocks(padded, ROWS), batches * heads
+        of_rows = rows_box(o, ROWS, box), rows_box(do, ROWS, box)
+        sizes = {"GROUP": group, "BM": ROWS, "D": box, "CAUSAL": mask.causal, "num_warps": 8}
+        self.launch_rows = Launches(lambda: gradient_rows, of_rows, (*numbers, keys, mask.diagonal), sizes)
         self.grid_of_keys = blocks(keys, tile.BN), batches * key_heads
         lengths = [group * it for it in steps_of_keys(self.grid_of_keys[0], tile.BM, tile.BN, queries, mask)]
         # Without a Plan, the compiler may choose a persistent form, and with it an order.
@@ -100,8 +104,8 @@ class Backward:
             self.launch_queries = Launches(
                 lambda: attention_dq_of_sums,
                 (None, rows_box(dq, rows, box)),
-                (heads, padded, scale),
-                {"BM": rows, "D": box, "SINGLY": tile.owned and same_bits, "num_warps": 8},
+                (heads, padded, keys, scale),
+                {"GROUP": group, "BM": rows, "D": box, "SINGLY": tile.owned and same_bits, "num_warps": 8},
             )
         else:
             rows = of_queries.BM
@@ -130,16 +134,18 @@ class Backward:
     ) -> None:  # fmt: skip
         lse_rows, delta = unwritten(q, (2, *self.rows), torch.float32).unbind()
         sums = unwritten(q, self.sums, self.type_of_sums) if self.added else None
-        largest = steps = None
+        steps = largest = found = None
         if self.in_steps:
-            largest = unwritten(q, (2, *reversed(self.grid_of_largest)), torch.float32)
             steps = unwritten(q, self.rows, torch.float32)
+            largest, found = unwritten(q, (2, 2, *reversed(self.grid_of_largest)), torch.float32).unbind()
             self.launch_largest(self.grid_of_largest, (k, v, largest))
         of_rows = o, do, lse, dlse, lse_rows, delta, sums, largest, steps
         self.launch_rows(self.grid_of_rows, of_rows, (lse, dlse))
         self.launch_keys(self.grid_of_keys, (q, k, v, do, dk, dv, sums, lse_rows, delta, steps, alibi), (alibi,))
+        if self.may_overflow:
+            self.launch_check(self.grid_of_largest, (dk, None, found))
         if sums is not None:
-            self.launch_queries(self.grid_of_queries, (sums, dq, steps))
+            self.launch_queries(self.grid_of_queries, (sums, dq, steps, found if self.may_overflow else None))
         else:
             self.launch_queries(self.grid_of_queries, (q, k, v, do, dq, lse_rows, delta, alibi), (alibi,))
 

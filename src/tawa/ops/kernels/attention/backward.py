@@ -40,7 +40,8 @@ from tawa.ops.kernels.attention.parts import (
 )
 
 PADDED = tl.constexpr(128)
-"""The rows of the workspace of a head are a multiple of this, and so of every block of queries."""
+"""The rows of the workspace of a head are a multiple of this, and so of every block of queries; no block has more keys.
+"""
 WARPS = tl.constexpr(8)
 """The warps for whose accumulators `by_registers` is a mere renaming."""
 WIDTH = tl.constexpr(256)
@@ -50,31 +51,49 @@ RANGE = tl.constexpr(2.0**30)
 HIGH = tl.constexpr(1.5 * 2.0**38 + 0x16980 * 2.0**15)
 """What is added to 1.5 * 2**38 cancels the bits of 1.5 * 2**23 (`in_steps`)."""
 BOTH = tl.constexpr(HIGH.value + 1.5 * 2.0**23)
+FAR = tl.constexpr(2.0**100)
+"""Rows are scaled by numbers between its inverse and this one."""
+SMALL = tl.constexpr(2.0**-58)
+"""More than a norm of up to 256 elements whose squares are subnormal."""
 LEAST = tl.constexpr(2.0**-90)
-"""A bound of a sum is at least this: the steps of a row of zeros are finite."""
+"""A bound of a sum is at least this: the steps of a row are finite."""
+SEEN = tl.constexpr(64)
+"""Keys of a tile of `largest_of_keys`."""
 TILES = tl.constexpr(128)
 """Tiles of keys whose maxima are loaded at once."""
-
-
-@triton.jit
-def finite(block):
-    """A block in float32, with 0 for what is not finite: such a key or value is seen by no row, or O is not finite."""
-    block = block.to(tl.float32)
-    return tl.where(tl.abs(block) < float("inf"), block, 0.0)
 
 
 @triton.jit
 def largest_of_keys(k_desc, v_desc, largest_ptr, HK, BN: tl.constexpr, D: tl.constexpr):
     """The largest element of K and the largest norm of a row of V, of each tile of BN keys: (2, B * HK, tiles).
 
-    Grid: tiles, key heads of all batches.
+    Infinite where a number is not finite. v_desc: None for K alone. Grid: tiles, key heads of all batches.
     """
     head, tile = tl.program_id(1), tl.program_id(0)
-    k = finite(load_rows(k_desc, head // HK, head % HK, tile * BN, BN, D))
-    v = finite(load_rows(v_desc, head // HK, head % HK, tile * BN, BN, D))
     at = largest_ptr + head * tl.num_programs(0) + tile
-    tl.store(at, tl.max(tl.max(tl.abs(k), axis=1), axis=0))
-    tl.store(at + tl.num_programs(0) * tl.num_programs(1), tl.sqrt(tl.max(tl.sum(v * v, axis=1), axis=0)))
+    k = tl.abs(load_rows(k_desc, head // HK, head % HK, tile * BN, BN, D).to(tl.float32))
+    tl.store(at, tl.max(tl.max(or_infinite(k), axis=1), axis=0))
+    if v_desc is not None:
+        v = load_rows(v_desc, head // HK, head % HK, tile * BN, BN, D).to(tl.float32)
+        of_values = at + tl.num_programs(0) * tl.num_programs(1)
+        tl.store(of_values, tl.max(or_infinite(norms_of(v)), axis=0))
+
+
+@triton.jit
+def or_infinite(block):
+    """A block, with infinity for NaN, which a maximum may pass over."""
+    return tl.where(block < float("inf"), block, float("inf"))
+
+
+@triton.jit
+def norms_of(block):
+    """Bounds of the norms of rows, close to them; infinite or NaN if an element is.
+
+    Rows are scaled: neither do squares overflow, nor do those vanish that count.
+    """
+    largest = tl.minimum(tl.maximum(tl.max(tl.abs(block), axis=1), 1.0 / FAR), FAR)
+    scaled = block * (1.0 / largest)[:, None]
+    return largest * (tl.sqrt(tl.sum(scaled * scaled, axis=1)) + SMALL)
 
 
 @triton.jit
@@ -91,9 +110,9 @@ def largest_of_tiles(largest_ptr, tiles):
 def steps_of(do, delta, key, value):
     """How many steps make 1 in each row of dQ / scale. key, value: the largest element of K, and norm of a row of V.
 
-    NaN or 0 if a number is not finite; the row of dQ is then NaN.
+    NaN or 0 if a number is not finite; the row of dQ is then not finite, either.
     """
-    bound = tl.sqrt(tl.sum(do * do, axis=1)) * value + tl.abs(delta)
+    bound = norms_of(do) * value + tl.abs(delta)
     return RANGE / (bound * key + LEAST)
 
 
@@ -112,7 +131,7 @@ def in_steps(block, steps):
 @triton.jit
 def gradient_rows_tile(
     o_desc, do_desc, lse_ptr, dlse_ptr, lse_rows_ptr, delta_ptr, steps_ptr, dq_ptr, of, h, tile, SQ, at, key, value,
-    BM: tl.constexpr, D: tl.constexpr,
+    diagonal, BM: tl.constexpr, D: tl.constexpr, CAUSAL: tl.constexpr,
 ):  # fmt: skip
     """The rows of one tile of head h. of: as in `load_rows`. at: of row 0 in the workspace. key, value: of `steps_of`.
 
@@ -129,22 +148,25 @@ def gradient_rows_tile(
     tl.store(delta_ptr + at, delta)
     tl.store(lse_rows_ptr + at, lse)
     if steps_ptr is not None:
-        tl.store(steps_ptr + at, steps_of(do, delta, key, value))
+        # Weights of a row that sees keys, but has no finite score, are NaN.
+        nothing = (lse == float("-inf")) & (rows + diagonal >= 0 if CAUSAL else rows >= 0)
+        tl.store(steps_ptr + at, tl.where(nothing, float("nan"), steps_of(do, delta, key, value)))
     if dq_ptr is not None:
         tl.store(dq_ptr + at[:, None] * D + tl.arange(0, D)[None, :], tl.zeros([BM, D], dq_ptr.dtype.element_ty))
 
 
 @triton.jit
 def gradient_rows(
-    o_desc, do_desc, lse_ptr, dlse_ptr, lse_rows_ptr, delta_ptr, dq_ptr, largest_ptr, steps_ptr, H, SQ, SP, tiles,
-    GROUP: tl.constexpr, BM: tl.constexpr, D: tl.constexpr,
+    o_desc, do_desc, lse_ptr, dlse_ptr, lse_rows_ptr, delta_ptr, dq_ptr, largest_ptr, steps_ptr, H, SQ, SP, SK,
+    diagonal, GROUP: tl.constexpr, BM: tl.constexpr, D: tl.constexpr, CAUSAL: tl.constexpr,
 ):  # fmt: skip
     """lse and delta = sum(O * dO) by rows, (B, H, SP), and zeros for the sums of dQ.
 
     dlse_ptr: the gradient of the natural logarithms, or None. The derivative of a logarithm by a score is the weight
     P, as for delta: dS = P * (dP - (delta - dlse)). dq_ptr: None where dQ is not added up. largest_ptr: of
-    `largest_of_keys` with so many tiles, for steps_ptr (B, H, SP); both None if dQ is not added up in steps. Grid:
-    tiles of BM rows of the workspace, heads of all batches.
+    `largest_of_keys` in tiles of SEEN keys, for steps_ptr (B, H, SP); both None if dQ is not added up in steps. The
+    steps of a row depend on the keys of all blocks that the row is in: a number in them that is not finite may reach
+    the row even where the mask hides it. Grid: tiles of BM rows of the workspace, heads of all batches.
     """
     head = tl.program_id(1)
     dlse = None
@@ -152,12 +174,16 @@ def gradient_rows(
         dlse = dlse_ptr + head * SQ
     key, value = 0.0, 0.0
     if largest_ptr is not None:
+        tiles = tl.cdiv(SK, SEEN)
         of_head = largest_ptr + head // GROUP * tiles
-        key = largest_of_tiles(of_head, tiles)
-        value = largest_of_tiles(of_head + tl.num_programs(1) // GROUP * tiles, tiles)
+        of_values = of_head + tl.num_programs(1) // GROUP * tiles
+        if CAUSAL:
+            rows = tl.cdiv(tl.program_id(0) * BM + BM, PADDED) * PADDED
+            tiles = tl.minimum(tiles, tl.cdiv(tl.maximum(rows + diagonal, 0), PADDED) * (PADDED // SEEN))
+        key, value = largest_of_tiles(of_head, tiles), largest_of_tiles(of_values, tiles)
     gradient_rows_tile(o_desc, do_desc, lse_ptr + head * SQ, dlse, lse_rows_ptr, delta_ptr, steps_ptr, dq_ptr,
-                       head // H, head % H, tl.program_id(0), SQ, head.to(tl.int64) * SP, key, value, BM,
-                       D)  # fmt: skip
+                       head // H, head % H, tl.program_id(0), SQ, head.to(tl.int64) * SP, key, value,
+                       diagonal, BM, D, CAUSAL)  # fmt: skip
 
 
 @triton.jit
@@ -365,13 +391,19 @@ def attention_dkdv(
 
 @triton.jit
 def sums_tile(
-    sums_ptr, steps_ptr, dq_desc, of, h, tile, at, scale, BM: tl.constexpr, D: tl.constexpr, SINGLY: tl.constexpr
-):
-    """dQ of one tile of head h from its sums. of: as in `store_rows`. at: of row 0 in the workspace."""
+    sums_ptr, steps_ptr, is_finite, dq_desc, of, h, tile, at, scale, BM: tl.constexpr, D: tl.constexpr,
+    SINGLY: tl.constexpr,
+):  # fmt: skip
+    """dQ of one tile of head h from its sums. of: as in `store_rows`. at: of row 0 in the workspace.
+
+    is_finite: whether sums in steps are to be trusted; the rows are NaN otherwise.
+    """
     first = tl.cast(at, tl.int64) + tile * BM
     block = from_registers(tl.load(sums_ptr + first * D + tl.arange(0, BM * D)), BM, D, SINGLY)
     if steps_ptr is not None:
         dq = block.to(tl.float32) * (scale / tl.load(steps_ptr + first + tl.arange(0, BM)))[:, None]
+        if not is_finite:
+            dq = dq * float("nan")
     else:
         dq = block * scale
     store_rows(dq_desc, of, h, tile * BM, dq, BM, D)
@@ -379,15 +411,21 @@ def sums_tile(
 
 @triton.jit
 def attention_dq_of_sums(
-    sums_ptr, dq_desc, steps_ptr, H, SP, scale, BM: tl.constexpr, D: tl.constexpr, SINGLY: tl.constexpr
-):
+    sums_ptr, dq_desc, steps_ptr, largest_ptr, H, SP, SK, scale, GROUP: tl.constexpr, BM: tl.constexpr,
+    D: tl.constexpr, SINGLY: tl.constexpr,
+):  # fmt: skip
     """dQ of BM queries of one head from its sums. steps_ptr: as in `attention_dkdv`. SINGLY: as in `by_registers`.
 
-    Grid: blocks of queries, heads of all batches.
+    largest_ptr: of `largest_of_keys` for dK, where dS may overflow in its type, or None. dK = dS^T @ Q is then not
+    finite, and nothing else says so: an infinity is no number of steps. Grid: blocks of queries, heads of all batches.
     """
     head = tl.program_id(1)
-    sums_tile(sums_ptr, steps_ptr, dq_desc, head // H, head % H, tl.program_id(0), head.to(tl.int64) * SP, scale, BM,
-              D, SINGLY)  # fmt: skip
+    is_finite = True
+    if largest_ptr is not None:
+        tiles = tl.cdiv(SK, SEEN)
+        is_finite = largest_of_tiles(largest_ptr + head // GROUP * tiles, tiles) < float("inf")
+    sums_tile(sums_ptr, steps_ptr, is_finite, dq_desc, head // H, head % H, tl.program_id(0), head.to(tl.int64) * SP,
+              scale, BM, D, SINGLY)  # fmt: skip
 
 
 @triton.jit

@@ -42,7 +42,7 @@ def varlen_rows(
             dlse = dlse_ptr + first
         at = tl.cast(h, tl.int64) * SP + padded_start(end_q - SQ, tl.load(row + 5))
         gradient_rows_tile(o_desc, do_desc, lse_ptr + first, dlse, lse_rows_ptr, delta_ptr, None, dq_ptr, (end_q, SQ),
-                           h, tl.load(row), SQ, at, 0.0, 0.0, BM, D)  # fmt: skip
+                           h, tl.load(row), SQ, at, 0.0, 0.0, 0, BM, D, False)  # fmt: skip
 
 
 @triton.jit
@@ -84,4 +84,4 @@ def varlen_dq_of_sums(sums_ptr, dq_desc, items_ptr, H, SP, scale, BM: tl.constex
         h, row = listed(items_ptr, tl.program_id(0), H)
         end_q, SQ = tl.load(row + 1), tl.load(row + 2)
         at = tl.cast(h, tl.int64) * SP + padded_start(end_q - SQ, tl.load(row + 5))
-        sums_tile(sums_ptr, None, dq_desc, (end_q, SQ), h, tl.load(row), at, scale, BM, D, False)
+        sums_tile(sums_ptr, None, True, dq_desc, (end_q, SQ), h, tl.load(row), at, scale, BM, D, False)
