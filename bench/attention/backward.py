@@ -8,7 +8,7 @@ count five products: 10 * B * H * S * S * d operations, half of them under a cau
 Gradients of the first and the last head are compared with float64 before anything is timed: at most twice PyTorch's
 error, three times in a row, with outputs and buffers full of NaN.
 
-Rows of problems that are not asked for stay in the file, with the run that they are of.
+Rows that are not timed anew stay in the file, also those of peers that are not installed; the file names their runs.
 
 Launches are plain: cuDNN's backward pass cannot be captured. The rates are the GPU's; `host_us` of a case is the time
 that a call keeps the host.
@@ -295,6 +295,11 @@ def with_plans(problem: Problem, tensors: tuple[Any, ...], asked: Asked) -> dict
     return found
 
 
+def is_of(problem: Problem, row: Row) -> bool:
+    """Whether a row is of this problem."""
+    return asdict(problem).items() <= row.case.items()
+
+
 def compile_all(problems: list[Problem], asked: Asked) -> None:
     """Compiles in parallel what the problems need, into Triton's cache; one kernel serves all lengths with its tile."""
     firsts = {name: it for it in reversed(problems) for name in of_problem(it, asked)}
@@ -350,8 +355,7 @@ def main() -> int:
     if asked:
         problems = [it for it in problems if of_problem(it, asked)]
         compile_all(problems, asked)
-    again = [asdict(it) for it in problems]
-    report.rows = [row for row in report.earlier_rows() if {key: row.case[key] for key in again[0]} not in again]
+    report.rows = report.earlier_rows()
     for problem in problems:
         with watchdog(STALL_S, str(problem)):
             tensors = make_tensors(problem)
@@ -364,8 +368,9 @@ def main() -> int:
                 if not any(it.get("same_bits") for it in found.values()):
                     del calls["Tawa, same bits"]
             rows = bench_problem(problem, calls, tensors, of_host=not asked)
-        report.add(*rows)
         named = {row.candidate: row for row in rows}
+        report.rows = [it for it in report.rows if it.candidate not in named or not is_of(problem, it)]
+        report.add(*rows)
         sound = sound and named["Tawa"].tflops is not None
         print(line_of(problem, named), flush=True)
     report.note_clocks()
