@@ -15,6 +15,7 @@ from tests.cases.attention.builders import (
     forward_case,
     from_registers_case,
     gradient_rows_case,
+    largest_of_keys_case,
     packed_backward_case,
     packed_case,
     ragged_case,
@@ -173,6 +174,16 @@ BACKWARD = [
     gradient_rows_case("gradient_rows_added", "bf16", 64, added=True, with_lse=True),
     dq_of_sums_case("dq_of_sums_64", "fp16", 96, 64),
     dq_of_sums_case("dq_of_sums_128", "bf16", 64, 128),
+    *(backward_case(f"steps_{dtype}_d{dim}_{MASK[causal]}", "added", dim=dim, dtype=dtype, causal=causal, tile=tile,
+                    steps=True)
+      for dtype, dim, tile in (("fp16", 64, (128, 128, 8)), ("bf16", 128, (64, 128, 8))) for causal in BOTH),
+    backward_case("steps_gqa", "added", steps=True, **GROUPS["gqa"]),
+    backward_case("steps_full_200x333", "added", causal=False, SQ=200, SK=333, steps=True),
+    backward_case("owned_steps", "owned", dim=256, dtype="bf16", causal=False, steps=True),
+    largest_of_keys_case("largest_of_keys", "fp16", 96),
+    gradient_rows_case("gradient_rows_steps", "bf16", 64, added=True, with_lse=True, steps=True),
+    dq_of_sums_case("dq_of_sums_steps", "bf16", 64, 128, steps=True),
+    dq_of_sums_case("dq_of_sums_singly", "bf16", 256, 64, steps=True, singly=True),
 ]  # fmt: skip
 
 FORWARD: tuple[Specimen, ...] = (

@@ -92,8 +92,9 @@ class Tiles:
     forward, fp8: by the kind of mask and the head dimension of the box, in 16 and in 8 bits. two_parts: of a head
     dimension in two boxes, in 16 bits, by the columns of the first box and of the boxes of V; where there is none, one
     box is taken. varlen, two_parts_varlen: for packed sequences. Backward: gradients, where dQ is added up, by the
-    number of queries, and varlen_gradients, for packed sequences without a window; dkdv and dq, where dQ has a kernel
-    of its own; narrow, in place of dkdv, if a window or a softcap needs another tile.
+    number of queries, in_steps, where it is added up in whole numbers, and varlen_gradients, for packed sequences
+    without a window; dkdv and dq, where dQ has a kernel of its own; narrow, in place of dkdv, if a window or a softcap
+    needs another tile.
     """
 
     forward: Mapping[MaskKind, Mapping[int, Choice]]
@@ -102,6 +103,7 @@ class Tiles:
     dkdv: Mapping[int, Tile]
     dq: Mapping[int, Tile]
     gradients: Mapping[MaskKind, Mapping[int, Choice]] = field(default_factory=dict[MaskKind, Mapping[int, Choice]])
+    in_steps: Mapping[MaskKind, Mapping[int, Choice]] = field(default_factory=dict[MaskKind, Mapping[int, Choice]])
     varlen_gradients: Mapping[int, Tile] = field(default_factory=dict[int, Tile])
     narrow: Mapping[int, Tile] = field(default_factory=dict[int, Tile])
     two_parts: Mapping[MaskKind, Mapping[tuple[int, int], Choice]] = field(
@@ -138,7 +140,8 @@ _EXCHANGED = replace(_NARROW, options=(plan(groups=2, form="as_written"),))
 which hides no load."""
 _ONE_SLOT: dict[str, Any] = {"groups": 2, "form": "as_written", "operands": [{"ring": "queries"}]}
 """Q, dO and their rows share the slots of one ring."""
-_LAGGED = replace(_NARROW, BM=128, options=(plan(**_ONE_SLOT, loops=[{"behind": True}]),))
+_SHARING = replace(_NARROW, BM=128, options=(plan(**_ONE_SLOT),))
+_LAGGED = replace(_SHARING, options=(plan(**_ONE_SLOT, loops=[{"behind": True}]),))
 _LAGGED_BELOW = replace(_LAGGED, options=(plan(**_ONE_SLOT, loops=[{"loop": 1, "behind": True}]),))
 """Only the loop below the diagonal has the lag: the loop over the diagonal has few blocks."""
 _OWNED = Tile(64, 64, 8, 2, options=(plan(groups=2, split="columns", form="as_written"),), owned=True)
@@ -210,6 +213,10 @@ HOPPER = Tiles(
             256: (_OWNED,),
         },
         "window": {64: (_NARROW,), 128: (_NARROW,)},
+    },
+    in_steps={
+        "full": {64: (replace(_LAGGED, least=4096),), 128: (replace(_EXCHANGED, least=4096),), 256: (_OWNED,)},
+        "causal": {64: (replace(_SHARING, least=4096),), 128: (replace(_EXCHANGED, least=4096),), 256: (_OWNED,)},
     },
     varlen_gradients={64: replace(_PACKED, BM=128), 128: _PACKED},
     narrow={64: _NARROW},
@@ -290,20 +297,19 @@ def forward_tile(
 
 
 def backward_tiles(
-    tiles: Tiles, box: int, added: bool, mask: MaskKind, softcap: bool, queries: int | None
+    tiles: Tiles, box: int, same_bits: bool, mask: MaskKind, softcap: bool, queries: int | None
 ) -> tuple[Tile, Tile | None]:
     """The tile of the kernel for dK and dV, and that of the one for dQ; None where the first adds dQ up.
 
-    added: whether it may. queries: of a head; None for packed sequences. A softcap needs registers, as a window does,
+    same_bits: each time. queries: of a head; None for packed sequences. A softcap needs registers, as a window does,
     and gets its tiles.
     """
     kind: MaskKind = "window" if softcap else mask
-    choice = tiles.gradients.get(kind, {}).get(box) if added else None
-    if added and queries is None and kind != "window":
-        choice = (tiles.varlen_gradients[box],) if box in tiles.varlen_gradients else None
-    if choice is not None:
-        tile = for_length(choice, queries or 0)
-        assert tile is not None
+    choice = (tiles.in_steps if same_bits else tiles.gradients).get(kind, {}).get(box)
+    if queries is None and (same_bits or kind != "window"):
+        choice = (tiles.varlen_gradients[box],) if not same_bits and box in tiles.varlen_gradients else None
+    tile = for_length(choice, queries or 0) if choice is not None else None
+    if tile is not None:
         return tile, None
     return tiles.narrow.get(box, tiles.dkdv[box]) if kind == "window" else tiles.dkdv[box], tiles.dq[box]
 
