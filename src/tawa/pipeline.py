@@ -1,7 +1,7 @@
 """The pipeline: the lists of steps that transform a kernel.
 
-    TTIR     structured → conditions folded → pointer accesses by TMA → rows ordered → programs grouped → persistent
-             → rows split → late sums → tiles from a counter
+    TTIR     structured → conditions folded → loads joined → pointer accesses by TMA → rows ordered → programs grouped
+             → persistent → rows split → late sums → tiles from a counter
              [Triton lays it out]
     TTGIR    grids waited for → reshapes viewed → transposes shared → row loads hoisted → rings decided → arefs
              → operands transposed → partitions → streams shared → P, schedules decided → stages → stores     [credits]
@@ -54,12 +54,14 @@ from tawa.transforms.tensor_memory.read_dots import ReadDots
 from tawa.transforms.tensor_memory.share_buffers import ShareBuffers
 from tawa.transforms.tensor_memory.store_operands import StoreOperands
 from tawa.transforms.ttir.fold_conditions import FoldConditions
+from tawa.transforms.ttir.join_loads import JoinLoads
 from tawa.transforms.ttir.structure_flow import StructureFlow
 from tawa.transforms.ttir.unit_strides import AssumeUnitStrides
 
 KERNEL = (
     passing(StructureFlow),  # first: the other steps need structured control flow
     passing(FoldConditions),
+    passing(JoinLoads),  # after the conditions, which may leave one of two loads
 )
 PATHS = (
     Step("plan strides", steps.decide_strides),

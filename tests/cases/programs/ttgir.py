@@ -393,6 +393,32 @@ def while_listed() -> str:
     return kernel(text, arguments=LOCK)
 
 
+def search(result: str = "found", *, above: str = "m") -> str:
+    """The first place in a list of %n ascending numbers in memory where the number is larger than `above`."""
+    one_more = f'{binary("up", "addi", "mid", "one")}\n"scf.yield"(%up) : (i32) -> ()'
+    body = (
+        binary("both", "addi", "low", "high"),
+        binary("mid", "divsi", "both", "two"),
+        op("tt.addptr", "%lock, %mid", "!tt.ptr<i32>, i32", "%there", "!tt.ptr<i32>"),
+        scalar_load("number", "there"),
+        compare("less", "number", above, 3),
+        f'%low_next = "scf.if"(%less) ({{\n{one_more}\n}}, {{\n"scf.yield"(%low) : (i32) -> ()\n}}) : (i1) -> i32',
+        op("arith.select", "%less, %high, %mid", "i1, i32, i32", "%high_next", "i32"),
+    )
+    return (
+        f'%{result}, %{result}_high = "scf.while"(%zero, %n) ({{\n^bb0(%low_before: i32, %high_before: i32):\n'
+        f'{compare("more", "low_before", "high_before", 2)}\n"scf.condition"(%more, %low_before, %high_before) : '
+        "(i1, i32, i32) -> ()\n}, {\n^bb0(%low: i32, %high: i32):\n"
+        + "\n".join(body)
+        + '\n"scf.yield"(%low_next, %high_next) : (i32, i32) -> ()\n}) : (i32, i32) -> (i32, i32)'
+    )
+
+
+def searched() -> str:
+    """As many trips as a binary search finds: a ``while`` without accesses, with a branch on what is in memory."""
+    return kernel("\n".join((search(), gemm_loop(upper="found"), store())), arguments=LOCK)
+
+
 COUNTER = {"counter": "!tt.ptr<i32>"}
 """An argument of a kernel that takes its tiles from a counter."""
 

@@ -6,7 +6,15 @@ import pytest
 
 from tawa.analysis.resources import RegisterInfo
 from tawa.machine.nvidia import REGISTERS
-from tawa.plan.cost.registers import consumer_registers, ctas_under, register_cap, registers_of_an_sm, stock_ctas
+from tawa.plan.cost.registers import (
+    consumer_registers,
+    ctas_under,
+    register_cap,
+    registers_for_addresses,
+    registers_of_an_sm,
+    stock_ctas,
+)
+from tawa.plan.defaults import LEAST_WORKING_REGISTERS, MAX_PRODUCER_REGISTERS, PRODUCER_REGISTERS
 
 
 @pytest.mark.parametrize(
@@ -79,3 +87,12 @@ def test_a_partition_for_the_dots_beside_a_whole_warp_group_is_counted(num_warps
     registers = consumer_registers(num_warps, producer=40, beside=2)
     needed, room = registers_of_an_sm([(4, 40), (1, 40), (num_warps, registers)])
     assert needed <= room
+
+
+@pytest.mark.parametrize("accumulators", [64, 128, 640])
+def test_a_producer_takes_registers_only_from_consumers_that_have_enough(accumulators: int) -> None:
+    """Four warps have the most that a thread can have, beside any producer; eight have too few for 640 registers."""
+    assert registers_for_addresses(100, 0, accumulators, 4) == MAX_PRODUCER_REGISTERS
+    found = registers_for_addresses(100, 0, accumulators, 8)
+    assert consumer_registers(8, producer=found) >= min(accumulators + LEAST_WORKING_REGISTERS, consumer_registers(8))
+    assert (found == PRODUCER_REGISTERS) == (accumulators == 640)

@@ -32,8 +32,9 @@ PROGRAMS = {
     "given_sum": programs.given_sum,
     "while_sum": programs.while_sum,
     "while_listed": programs.while_listed,
+    "searched": programs.searched,
 }
-FORESEEN = [name for name in PROGRAMS if name not in ("while_listed", "given_sum")]
+FORESEEN = [name for name in PROGRAMS if name not in ("while_listed", "given_sum", "searched")]
 """The programs whose runs depend on arguments only; trip counts of data-dependent loops, and functions, are chosen."""
 
 
@@ -214,8 +215,9 @@ def test_code_behind_a_guard_is_checked_whatever_its_condition() -> None:
     assert isinstance(check_refinement(aref, parse_module(outcome.barrier)), Refuted)
 
 
-def test_a_proof_states_that_partitions_read_the_same_numbers_in_memory() -> None:
-    found = check_barriers(barrier("while_listed", depth=2))
+@pytest.mark.parametrize("program", ["while_listed", "searched"])
+def test_a_proof_states_that_partitions_read_the_same_numbers_in_memory(program: str) -> None:
+    found = check_barriers(barrier(program, depth=2))
     assert isinstance(found, Proved), found
     assert found.assumptions == ("numbers in memory are the same in every partition",)
     assert not check_barriers(barrier("tile")).assumptions

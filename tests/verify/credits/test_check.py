@@ -43,6 +43,7 @@ PROGRAMS: dict[str, Callable[[], str]] = {
     "guarded": programs.guarded_gemm,
     "while_sum": programs.while_sum,
     "while_listed": programs.while_listed,
+    "searched": programs.searched,
     "dynamic": programs.dynamic_gemm,
     "dynamic_by_tile": lambda: programs.dynamic_gemm(by_tile=True),
 }

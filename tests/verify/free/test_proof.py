@@ -119,7 +119,7 @@ def test_a_relation_between_trip_counts_of_two_loops_is_left_to_the_search() -> 
     assert isinstance(check_credits(module), Checked)
 
 
-@pytest.mark.parametrize("name", ["while", "while_sum", "while_listed"])
+@pytest.mark.parametrize("name", ["while", "while_sum", "while_listed", "searched"])
 def test_a_while_is_proved_with_an_unconstrained_trip_count(name: str) -> None:
     assert proved(parse_module(aref(name)))
 
@@ -130,6 +130,65 @@ def test_whiles_with_different_conditions_have_different_trip_counts(place: int)
     loop = named(module, "scf.while")[place]
     next(it for it in loop.walk() if it.name == "arith.cmpi").properties["predicate"] = "3 : i64"
     assert not proved(module)
+
+
+# -- control flow without accesses -------------------------------------------------------------------------------------
+
+
+def searching(one: str = "", other: str = "") -> Module:
+    """A kernel with a binary search before its loop. one, other: what the search of the last partition has instead."""
+    before, _, behind = aref("searched", 2, 1).rpartition(one or "module")
+    assert before, one
+    return parse_module(before + (other or "module") + behind)
+
+
+def test_the_iterations_of_a_loop_without_accesses_are_no_states() -> None:
+    """Each has a load, and each would double the states."""
+    assert proved(searching(), 4000)
+    assert check_credits(searching(), effort="fast") == Proved()
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_a_release_that_is_missing_behind_a_search_is_refuted(place: int) -> None:
+    module = searching()
+    found = [*named(module, "aref.consumed"), *named(module, "aref.put")]
+    found[place].erase()
+    assert not proved(module)
+    assert isinstance(check_credits(module), Refuted)
+
+
+UNLIKE = {
+    "predicate = 3 : i64": "predicate = 2 : i64",  # looks for larger numbers
+    '"tt.addptr"(%lock_0, %mid_2)': '"tt.addptr"(%lock_0, %both_2)',  # reads elsewhere
+    '"tt.addptr"(%lock_0, %mid_2) ': '"tt.addptr"(%lock_0, %low_2) ',
+    '"scf.while"(%zero_2, %n_0)': '"scf.while"(%one_2, %n_0)',  # starts elsewhere
+    '"scf.while"(%zero_2, %n_0) ': '"scf.while"(%zero_2, %m_0) ',  # ends elsewhere
+    '"arith.cmpi"(%number_2, %m_0)': '"arith.cmpi"(%number_2, %n_0)',
+    '"arith.addi"(%mid_2, %one_2)': '"arith.addi"(%mid_2, %two_2)',  # in a branch
+    '"scf.yield"(%low_2)': '"scf.yield"(%mid_2)',
+    "%less_2, %high_2, %mid_2)": "%less_2, %mid_2, %high_2)",  # the same operands in other roles
+    '"scf.yield"(%low_next_2, %high_next_2)': '"scf.yield"(%high_next_2, %low_next_2)',
+    'scf.for"(%zero_2, %found_2#0': 'scf.for"(%zero_2, %found_2#1',  # another result
+}
+
+
+@pytest.mark.parametrize("one", UNLIKE)
+def test_searches_that_differ_anywhere_have_different_results(one: str) -> None:
+    """Also the lower and the upper end, which a search ends with at one place: that is not derived."""
+    assert not proved(searching(one, UNLIKE[one]))
+
+
+def test_a_search_in_memory_that_may_change_has_another_result_in_each_partition() -> None:
+    volatile = searching()
+    for load in named(volatile, "tt.load"):
+        load.properties["isVolatile"] = "true"
+    assert not proved(volatile)
+    text = aref("searched", 2, 1)
+    cached = "cache = 1 : i32, evict = 1 : i32"
+    stored = op("tt.store", "%lock_0, %zero_3", "!tt.ptr<i32>, i32", properties=cached)
+    written = parse_module(text.replace("    %acc_narrow_0 =", f"    {stored}\n    %acc_narrow_0 ="))
+    assert len(named(written, "tt.store")) == 1
+    assert not proved(written)
 
 
 def long_loop(trips: int) -> str:

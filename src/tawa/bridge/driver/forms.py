@@ -10,6 +10,7 @@ Where the rows of the tile are split among consumer groups, the group's number s
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -21,6 +22,7 @@ from tawa.bridge.triton.generic_print import parse_module, print_generic
 from tawa.dialects.arith import CmpIOp
 from tawa.dialects.builtin import BranchOp, CondBranchOp
 from tawa.dialects.declare.declaration import op_names
+from tawa.dialects.tt import LoadOp
 from tawa.flow import Flow, run
 from tawa.ir import Module, copy_module, print_module
 from tawa.pipeline import FORMS
@@ -114,9 +116,9 @@ class Forms:
 
     @cached_property
     def folded(self) -> bool:
-        """Whether the kernel has lost branches that are always or never taken, and the comparisons before them."""
-        left = sum(CmpIOp.matches(op) for op in self.kernel.walk())
-        return left < self.operations.get(CmpIOp.NAME, 0)
+        """Whether the kernel has lost branches that are always or never taken, comparisons before them, or loads."""
+        left = Counter(op.name for op in self.kernel.walk())
+        return any(left[name] < self.operations.get(name, 0) for name in (CmpIOp.NAME, LoadOp.NAME))
 
     @property
     def _promoted(self) -> Flow | None:

@@ -113,13 +113,14 @@ def registers_for_addresses(
     """Registers per thread of a producer with tiles of addresses.
 
     accesses: of a thread. held: its registers for loaded elements. accumulators: of a consumer thread. num_warps: of
-    all consumers. limit: of the registers at kernel entry.
+    all consumers. limit: of the registers at kernel entry. The producer takes none from consumers that have too few
+    anyway; with few warps they have the most that a thread can have, whatever the producer has.
     """
     wanted = ADDRESS_REGISTERS + POINTER_REGISTERS * accesses + held
-    least = accumulators + LEAST_WORKING_REGISTERS
+    least = min(accumulators + LEAST_WORKING_REGISTERS, consumer_registers(num_warps, limit))
     counts = range(PRODUCER_REGISTERS, MAX_PRODUCER_REGISTERS + 1, REGISTER_STEP)
     fitting = [count for count in counts if consumer_registers(num_warps, limit, count) >= least]
-    return min([count for count in fitting if count >= wanted][:1] or fitting[-1:] or [PRODUCER_REGISTERS])
+    return min([count for count in fitting if count >= wanted][:1] or fitting[-1:])
 
 
 def register_cap(

@@ -129,6 +129,12 @@ class FreeRun(WalkerState):
                 return None
         return function(*inputs)
 
+    def _leaves_out(self, instruction: tuple[Any, ...]) -> bool:
+        """Yes: what the region computes is unknown, and equal where the same operations compute it."""
+        for register, _ in instruction[2]:
+            self.registers[register] = None
+        return True
+
     def _assume(self, thread: Thread, condition: Any) -> None:
         """Nothing: a proof without an assumption holds with it."""
 

@@ -15,6 +15,8 @@ answers. A range ``low … high`` in steps of s has t trips, and t is unknown:
     for k in 0 … min(y, left)         asks first whether t > the trips taken        stage 1, cap y
     for k in 0 … left - min(y, left)  takes the rest                                stage 2
 
+A loop or branch without accesses asks nothing: its results are unknown numbers.
+
 `split` is the value that early puts compute: min(low + E·s, high). `left` is T - min(x, T), with x, y ≥ 0: the last
 three loops share the T trips of one range, one loop after the other. Every other condition is an unknown of its own
 that is 0 or 1.
@@ -37,7 +39,6 @@ from typing import Any
 from tawa.dialects.arith import AddIOp, CmpIOp, MinSIOp, Predicate, SubIOp, XOrIOp
 from tawa.dialects.control_flow import deciding
 from tawa.dialects.scf import ForOp
-from tawa.dialects.tt import LoadOp
 from tawa.ir import Operation, Value
 from tawa.verify.equal_numbers import decided_by
 from tawa.verify.free.bounds import addends_of, cap_of, comparison_of, is_not_negative, longer_than, orders_of, start_of
@@ -79,6 +80,8 @@ class _Finder:
     terms: Terms = field(default_factory=Terms)
     values: dict[int, Any] = field(default_factory=dict[int, Any])
     unknowns: dict[tuple[Any, ...], int] = field(default_factory=dict[tuple[Any, ...], int])
+    reading: set[int] = field(default_factory=set[int])
+    """The unknowns that come from memory."""
     constant: dict[int, int] = field(default_factory=dict[int, int])
     flags: dict[int, int] = field(default_factory=dict[int, int])
     asked: dict[int, Asked] = field(default_factory=dict[int, Asked])
@@ -169,9 +172,8 @@ class _Finder:
 
     def _shares_memory(self, sites: list[dict[int, Site]]) -> bool:
         """Whether a number in memory is an unknown of several partitions."""
-        texts = {unknown: str(key) for key, unknown in self.unknowns.items()}
         asked = [unknown for found in sites for unknown in {site.unknown for site in found.values()}]
-        return any(LoadOp.NAME in texts[unknown] and asked.count(unknown) > 1 for unknown in set(asked))
+        return any(unknown in self.reading and asked.count(unknown) > 1 for unknown in set(asked))
 
     # -- expressions ------------------------------------------------------------------------------------------------
 
@@ -193,10 +195,15 @@ class _Finder:
         whiles: list[Site] = []
         program = self.program
         exits = _exits(part)
+        behind = 0
         for at, instruction in enumerate(part.code):
+            if at < behind:
+                continue
             while ends and ends[-1] <= at:
                 ends.pop()
             match instruction:
+                case (Code.QUIET, behind, results):
+                    self.values.update((register, self._decided(value)) for register, value in results)
                 case (Code.MOVE, sources, targets):
                     for source, target in zip(sources, targets, strict=True):
                         if self.moved[target] == 1 and self.values[target] is None:
@@ -289,7 +296,10 @@ class _Finder:
     # -- questions ---------------------------------------------------------------------------------------------------
 
     def _unknown(self, *key: Any) -> int:
-        return self.unknowns.setdefault(tuple(map(text_of, key)), len(self.unknowns))
+        found = self.unknowns.setdefault(tuple(map(text_of, key)), len(self.unknowns))
+        if any(isinstance(it, Term) and it.reads for it in key):
+            self.reading.add(found)
+        return found
 
     def _loop(self, lower: Any, upper: Any, step: Any, op: Operation | None) -> Site:
         if lower is None or upper is None or step is None:

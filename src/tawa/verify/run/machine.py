@@ -171,6 +171,9 @@ class Machine(Credits):
                 registers[instruction[2]] = self._receive(thread, self.channels[ring].numbers.get(count))
             elif kind == 21:  # PICK
                 registers[instruction[4]] = _picked(*(registers[it] for it in instruction[1:4]))
+            elif kind == 25:  # QUIET
+                if self._leaves_out(instruction):
+                    following = instruction[1]
             elif kind == 22:  # JOIN
                 if len(self.alive) > 1:
                     break
@@ -229,6 +232,10 @@ class Machine(Credits):
     def _unknown(self, key: tuple[Any, ...]) -> Any:
         term = self.program.terms(key)
         return self.numbers.get(term, term)
+
+    def _leaves_out(self, instruction: tuple[Any, ...]) -> bool:
+        """Whether the run leaves out a region without accesses: not if its numbers follow from those of the run."""
+        return False
 
     def _assume(self, thread: Thread, condition: Any) -> None:
         if condition == 0:

@@ -9,6 +9,9 @@
 The skeleton keeps puts, gets, releases, wgmmas and their waits, reads of views, and every scalar that a count, a bound
 or a condition depends on. It drops tiles. At the barrier level it keeps what accesses barriers and shared memory
 (`skeleton.barrier_code`), and the tiles that a dot may still write.
+
+    %n = scf.while … without accesses      →     QUIET behind, n     a run of unknown numbers goes on behind it
+                                                 WHILE …             one of chosen numbers executes it
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from tawa.dialects.builtin import AssumeOp
 from tawa.dialects.control_flow import successor_operands
 from tawa.dialects.declare.declaration import by_name
 from tawa.dialects.lifetimes import freed_behind
+from tawa.dialects.scalars import width_of
 from tawa.dialects.scf import CONTROL, ForOp, IfOp, WhileOp
 from tawa.dialects.tcgen05 import TCGen5MMAOp, TCGen5MMAScaledOp, dot_of
 from tawa.dialects.tt import FuncOp
@@ -27,13 +31,14 @@ from tawa.dialects.ttg import LocalLoadOp, WarpSpecializeOp
 from tawa.dialects.ttng import WarpGroupDotOp, WarpGroupDotWaitOp
 from tawa.dialects.warp import GroupOp, find_groups
 from tawa.ir import Block, Module, Operation, Region, Value
+from tawa.verify.equal_numbers import decided_by
 from tawa.verify.not_modelled import not_modelled
 from tawa.verify.run.events import Act
 from tawa.verify.run.places import NotUnderstood
 from tawa.verify.skeleton.allocation_names import allocation_names
 from tawa.verify.skeleton.barrier_code import BarrierCode
 from tawa.verify.skeleton.barrier_level import Accesses
-from tawa.verify.skeleton.counters import find_counters
+from tawa.verify.skeleton.counters import computed_registers, find_counters
 from tawa.verify.skeleton.emitter import Emitter
 from tawa.verify.skeleton.lookahead import look_ahead
 from tawa.verify.skeleton.program import (
@@ -51,6 +56,10 @@ from tawa.verify.skeleton.program import (
 from tawa.verify.skeleton.scalars import Scalars
 from tawa.verify.skeleton.sources import PROTOCOL, Sources
 
+_QUIET = {
+    Code.SCALAR, Code.MOVE, Code.FOR, Code.NEXT, Code.IF, Code.JUMP, Code.WHILE, Code.TEST, Code.ASSUME, Code.QUIET,
+}  # fmt: skip
+"""What a region without accesses consists of."""
 DEFAULT = "default"
 """The name of the first partition at the barrier level, which is also the code around the others."""
 
@@ -94,6 +103,7 @@ class _Compiler:
         self.scalars = Scalars(self.code, function.walk())
         self.barriers = None if accesses is None else BarrierCode(self.code, accesses)
         self.groups: list[Operation] = []
+        self.quiet: list[tuple[Part, int]] = []
         self._control = by_name({ForOp: self._scf_for, IfOp: self._scf_if, WhileOp: self._scf_while})
 
     def compile(self) -> Program:
@@ -115,6 +125,7 @@ class _Compiler:
             program.memories = self.accesses.memories(names)
         self._region(self.function.regions[0], [])
         self.code.emit(None, Code.END)
+        self._keep_computed()
         if self.accesses is not None:
             find_counters(program, program.kinds, self.code.widths)
         look_ahead(program, self.accesses)
@@ -186,7 +197,7 @@ class _Compiler:
     def _op(self, op: Operation) -> None:
         if op.name in CONTROL:
             if op in self.sources.busy or any(result in self.code.needed for result in op.results):
-                self._control[op.name](op)
+                self._scf(op)
         elif self.barriers is not None and WarpSpecializeOp.matches(op):
             self._fork(op)
         elif self.barriers is not None and self.barriers.compiled(op):
@@ -282,6 +293,30 @@ class _Compiler:
         return tuple(self.code.use(it) for it in values if it.type.startswith("!ttg.memdesc"))
 
     # -- control -----------------------------------------------------------------------------------------------------
+
+    def _scf(self, op: Operation) -> None:
+        """Compiles control flow; that without accesses may be left out if numbers are all that it gives."""
+        results = [it for it in op.results if it in self.code.needed]
+        quiet = op not in self.sources.around and all(self._is_shared(it) for it in results)
+        at = self.code.emit(op, Code.QUIET, -1, ()) if quiet else -1
+        self._control[op.name](op)
+        if quiet:
+            self.quiet.append((self.code.part, at))
+            code = self.code.part.code
+            code[at] = (Code.QUIET, len(code), tuple((self.code.use(it), it) for it in results))
+
+    def _is_shared(self, value: Value) -> bool:
+        """Whether a value is a number that partitions share if they compute it alike."""
+        return width_of(value.type) is not None and decided_by(value, self.program.crossed) is not None
+
+    def _keep_computed(self) -> None:
+        """Takes the regions whose numbers the proof computes as part of every run."""
+        computed = computed_registers(self.program) if self.quiet else set[int]()
+        for part, at in self.quiet:
+            _, behind, results = part.code[at]
+            inside = {instruction[0] for instruction in part.code[at:behind]}
+            if not inside <= _QUIET or any(register in computed for register, _ in results):
+                part.code[at] = (Code.JUMP, at + 1)
 
     def _scf_for(self, op: Operation) -> None:
         view = ForOp(op)

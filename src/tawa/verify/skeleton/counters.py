@@ -75,6 +75,33 @@ def fewer_accesses(program: Program) -> str:
     return f"counters of 32 bits or more do not wrap: fewer than 2^{program.access_bits} accesses"
 
 
+def computed_registers(program: Program) -> set[int]:
+    """The registers that are known in every run: the largest set that operations and moves keep."""
+    presets = {at for at, it in enumerate(program.registers) if isinstance(it, int)}
+    made: dict[int, list[tuple[int, ...] | None]] = {}
+    for instruction in (it for part in program.parts for it in part.code):
+        match instruction:
+            case (Code.SCALAR, function, ins, out, _):
+                made.setdefault(out, []).append(ins if function is not None else None)
+            case (Code.MOVE, sources, targets):
+                for source, target in zip(sources, targets, strict=True):
+                    made.setdefault(target, []).append((source,))
+            case (Code.FOR, lower, _, step, induction, *_) if induction >= 0:
+                made.setdefault(induction, []).append((lower, step))
+            case _:
+                pass
+    found = presets | set(made)
+    while True:
+        lost = {
+            out
+            for out, ways in made.items()
+            if out in found and not all(ins is not None and found.issuperset(ins) for ins in ways)
+        }
+        if not lost:
+            return found
+        found -= lost
+
+
 def find_counters(program: Program, kinds: dict[int, int], widths: Mapping[int, int | None]) -> None:
     """Sets the kinds of computed numbers, `Program.counters`, and the registers of numbers that are not computed."""
     finder = _Finder(program)
@@ -100,7 +127,7 @@ class _Finder:
             for part in program.parts
             for instruction, op in zip(part.code, part.ops, strict=True)
         ]
-        self.computed = self._find_computed()
+        self.computed = computed_registers(program)
         self.matters: dict[int, Matters] = {}
         self._find_matters()
         self.access_bits = _BITS
@@ -155,32 +182,6 @@ class _Finder:
                 around = [it for it in sums if it[0] in reached[out] and operand in reached[it[1]]]
                 steps = [number for *_, number in around if number is not None]
                 yield [at for it in around for at in it[:2]], steps if len(steps) == len(around) else []
-
-    def _find_computed(self) -> set[int]:
-        """The registers that are known in every run: the largest set that operations and moves keep."""
-        presets = {at for at, it in enumerate(self.program.registers) if isinstance(it, int)}
-        made: dict[int, list[tuple[int, ...] | None]] = {}
-        for instruction, _ in self.code:
-            match instruction:
-                case (Code.SCALAR, function, ins, out, _):
-                    made.setdefault(out, []).append(ins if function is not None else None)
-                case (Code.MOVE, sources, targets):
-                    for source, target in zip(sources, targets, strict=True):
-                        made.setdefault(target, []).append((source,))
-                case (Code.FOR, lower, _, step, induction, *_) if induction >= 0:
-                    made.setdefault(induction, []).append((lower, step))
-                case _:
-                    pass
-        found = presets | set(made)
-        while True:
-            lost = {
-                out
-                for out, ways in made.items()
-                if out in found and not all(ins is not None and found.issuperset(ins) for ins in ways)
-            }
-            if not lost:
-                return found
-            found -= lost
 
     def _round(self) -> bool:
         before = dict(self.matters)

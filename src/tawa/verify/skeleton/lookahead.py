@@ -133,6 +133,8 @@ def _uses(instruction: tuple[Any, ...]) -> Uses:
             return 0, 0, False, target
         case (Code.TEST, condition, target):
             return 1 << condition, 0, True, target
+        case (Code.QUIET, target, results):
+            return 0, _bits([register for register, _ in results]), False, target
         case (Code.ASSUME, condition):
             return 1 << condition, 0, True, -1
         case (Code.SEND, _, number):

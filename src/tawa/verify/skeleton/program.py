@@ -58,6 +58,7 @@ class Code(IntEnum):
     JOIN = 22  # waits for their ends
     ACQUIRE = 23  # ring, count, view registers
     PUBLISH = 24  # ring, count
+    QUIET = 25  # behind the region, its results as (register, value): a run may leave the region out
 
 
 class UnsupportedError(Exception):
@@ -71,7 +72,7 @@ class UnsupportedError(Exception):
 class Term:
     """An unknown number: an operation on known and unknown numbers. Equal terms are one object (hash-consed)."""
 
-    __slots__ = ("given", "key", "leaves", "number", "text")
+    __slots__ = ("given", "key", "leaves", "number", "reads", "text")
 
     def __init__(self, key: tuple[Any, ...], number: int, given: str) -> None:
         self.key = key
@@ -81,6 +82,8 @@ class Term:
         self.text = text if len(text) < _LONG else hashlib.sha256(text.encode()).hexdigest()
         """Equal in every program that computes it alike. Terms share operands, so a long text is only its digest."""
         own = () if str(key[0]).startswith("arith.") else (self.text,)
+        self.reads: bool = any(it.reads if isinstance(it, Term) else tt.LoadOp.NAME in str(it) for it in key)
+        """Whether it is computed from a number in memory."""
         self.leaves: frozenset[str] = frozenset(own).union(*(part.leaves for part in self.parts))
         """The texts of the numbers that it is computed from, and that are not computed themselves."""
 

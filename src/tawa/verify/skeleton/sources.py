@@ -48,7 +48,8 @@ _AROUND = _FORKS | op_names(FuncOp, ModuleOp, PutOp, WarpSpecializePartitionsOp)
 class Sources:
     """The slice of one function. Raises `UnsupportedError`.
 
-    needed: values in the slice. busy: control flow that contains an access to a ring or defines a needed value.
+    needed: values in the slice. busy: control flow that contains an access to a ring or defines a needed value. around:
+    control flow that contains an access.
     """
 
     def __init__(self, function: Operation, accesses: Accesses | None = None) -> None:
@@ -58,6 +59,7 @@ class Sources:
         self.crossed = crossed_numbers(function.walk())
         self.needed: set[Value] = set()
         self.busy: dict[Operation, None] = {}
+        self.around: frozenset[Operation] = frozenset()
         self._find_needed()
 
     def _find_needed(self) -> None:
@@ -81,6 +83,7 @@ class Sources:
                 work.append(op.operands[0])
             elif op.name.startswith("aref.") and op.name not in _PLAIN_AREF:
                 raise UnsupportedError(f"{op.name} is not known to the credit check", op)
+        self.around = frozenset(self.busy)
         for op in self.busy:
             work += [use.value for use in deciding(op)]
             if op.name not in CONTROL and op.name not in _AROUND:
