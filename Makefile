@@ -24,7 +24,7 @@ export PYTHONDONTWRITEBYTECODE :=
 SPREAD := -n $(WORKERS) --dist worksteal
 # uv sets up in a tenth of pip's time. It does not read pip's settings: where it finds no packages, pip may.
 PIP_INSTALL := install --quiet --disable-pip-version-check --no-compile
-INSTALL_IN = { .venv/bin/uv pip install --quiet --python $(1)/bin/python $(2) || .venv/bin/python -m pip --python $(1)/bin/python $(PIP_INSTALL) $(2); }
+INSTALL_IN = { .venv/bin/uv pip install --quiet --system-certs --python $(1)/bin/python $(2) || .venv/bin/python -m pip --python $(1)/bin/python $(PIP_INSTALL) $(2); }
 
 # The other versions of Triton that are supported, and where the tests with the mark `contract` are.
 RELEASES := 3.7.1 3.8.0 3.9.0
