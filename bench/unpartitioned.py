@@ -1,10 +1,10 @@
 """Times kernels without partitions: ``python -m bench.unpartitioned``; ``--only NAME``: some of them.
 
 Kernels of flash-linear-attention (GLA and KDA), B 4, T 2048, 16 heads of 128: terms of single rows within a chunk, with
-and without dots; triangular inverses; chunks with tiles before and behind their loop, at some sizes of blocks. Each
-number of warps is timed as stock Triton compiles it and under the Plans
-below, whose results must have stock Triton's bits. ``PYTHONPATH`` has a folder that ``python -m bench.corpus fetch``
-filled. Kernels are compiled by several processes first. Results: ``bench/results/unpartitioned.json``.
+and without dots; triangular inverses; chunks with tiles before and behind their loop, or a dot before it, at some sizes
+of blocks. Each number of warps is timed as stock Triton compiles it and under the Plans below, whose results must have
+stock Triton's bits. ``PYTHONPATH`` has a folder that ``python -m bench.corpus fetch`` filled. Kernels are compiled by
+several processes first. Results: ``bench/results/unpartitioned.json``.
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ def _launches(device: str) -> dict[str, _Launch]:
     """The launches. Off a GPU, tensors are small."""
     import torch
     from fla.ops.gla.chunk import (
+        chunk_gla_bwd_kernel_dv,
         chunk_gla_bwd_kernel_inter,
         chunk_gla_bwd_kernel_intra,
         chunk_gla_fwd_A_kernel_intra_sub_intra,
@@ -104,6 +105,10 @@ def _launches(device: str) -> dict[str, _Launch]:
         **valued, **inputs, "v": tile(half), "h": states(), "do": tile(half), "dh": states(), "dq": tile(),
         "dk": tile(), "dq2": tile(), "dk2": tile(), "dg": tile(), "scale": 0.1, "STATE_V_FIRST": False,
     }  # fmt: skip
+    of_values = {
+        **valued, "k": inputs["k"], "g": inputs["g"], "A": scores(), "do": tile(half), "dh": states(), "dv": tile(half),
+        "STATE_V_FIRST": False,
+    }  # fmt: skip
     output = {
         **valued, "q": inputs["q"], "g": inputs["g"], "v": tile(half), "h": states(half), "o": tile(half),
         "A": scores(), "scale": 0.1, "HV": H, "STATE_V_FIRST": False, "USE_GRAPH": False,
@@ -119,7 +124,7 @@ def _launches(device: str) -> dict[str, _Launch]:
         kernel: Any, arguments: dict[str, Any], outputs: tuple[str, ...], keys: int, values: int, *warps: int
     ) -> _Launch:
         """A launch with blocks of BK and BV. A program has a chunk, and a block of what it computes if only one has."""
-        of_a_chunk = 1 if "db" in outputs else D // (values if "o" in outputs else keys)
+        of_a_chunk = 1 if "db" in outputs else D // (values if outputs[0] in ("o", "dv") else keys)
         sizes = {"BK": keys, "BV": values}
         words = f"BK={keys} BV={values}"
         return _Launch(kernel, {**arguments, **sizes}, (of_a_chunk * chunks, B * H, 1), outputs, warps, 2, words)
@@ -138,6 +143,8 @@ def _launches(device: str) -> dict[str, _Launch]:
         ),
         of_blocks(chunk_gla_bwd_kernel_inter, inter, ("dq2", "dk2", "dg"), 64, 64, 4),
         of_blocks(chunk_gla_bwd_kernel_inter, inter, ("dq2", "dk2", "dg"), 32, 64, 4, 8),
+        of_blocks(chunk_gla_bwd_kernel_dv, of_values, ("dv",), 64, 64, 4, 8),
+        of_blocks(chunk_gla_bwd_kernel_dv, of_values, ("dv",), 64, 128, 8),
         of_blocks(chunk_gla_fwd_kernel_o, output, ("o",), 64, 64, 4, 8),
         of_blocks(chunk_kda_bwd_kernel_wy_dqkg_fused, fused, ("dq", "dk", "dv2", "dg", "db", "dA"), 64, 64, 4),
         of_blocks(chunk_kda_bwd_kernel_wy_dqkg_fused, fused, ("dq", "dk", "dv2", "dg", "db", "dA"), 32, 64, 2),

@@ -14,9 +14,9 @@ Launches are plain: cuDNN's backward pass cannot be captured. The rates are the 
 that a call keeps the host.
 ``--ablation`` times the operator with one mechanism less at a time, which Plans can say. ``--plans`` times it with the
 Plans of a file, beside its own and the peers: a JSON object of ``{"d": 64, "mask": "full", "plan": {…}}`` by name, with
-``S`` if it is for one length alone, and with ``BM``, ``BN`` or ``num_warps`` if they are others than those of the
-operator. ``{"d": 64, "mask": "full", "dkdv": {"plan": {…}}, "dq": {"plan": {…}}}``, of which one may be left out, is
-for the two kernels that have the same bits each time. What all problems need is compiled first, in parallel. Results:
+``S`` if it is for one length alone, with ``BM``, ``BN`` or ``num_warps`` if they are others than those of the operator,
+and with ``"same_bits": true`` for the kernel that has the same bits each time. What all problems need is compiled
+first, in parallel. Results:
 ``bench/results/attention_backward.json``, ``attention_backward_ablation.json`` and ``attention_backward_plans.json``.
 """
 
@@ -184,17 +184,18 @@ def _reference(problem: Problem, tensors: list[Any]) -> Any:
 
 @contextmanager
 def poisoned() -> Iterator[None]:
-    """What the operator allocates is full of NaN."""
+    """What the operator allocates is full of NaN, or of the largest number."""
     import torch
 
     from tawa.ops.attention_ops import backward_launch, tensors
 
     own = backward_launch.unwritten
 
-    def nan(like: Any, shape: tuple[int, ...], dtype: Any) -> Any:
-        return torch.full(shape, float("nan"), dtype=dtype, device=like.device)
+    def full(like: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+        value = float("nan") if dtype.is_floating_point else torch.iinfo(dtype).max
+        return torch.full(shape, value, dtype=dtype, device=like.device)
 
-    backward_launch.unwritten = tensors.unwritten = nan
+    backward_launch.unwritten = tensors.unwritten = full
     try:
         yield
     finally:
@@ -238,7 +239,7 @@ def bench_problem(
 
 def own_tile(problem: Problem) -> tiles.Tile:
     """What the operator chooses."""
-    return tiles.backward_tiles(tiles.HOPPER, tiles.box_of(problem.d), True, problem.mask, False, problem.S)[0]
+    return tiles.backward_tiles(tiles.HOPPER, tiles.box_of(problem.d), False, problem.mask, False, problem.S)[0]
 
 
 Asked = Mapping[str, Mapping[str, Any]]
@@ -276,12 +277,9 @@ def with_plans(problem: Problem, tensors: tuple[Any, ...], asked: Asked) -> dict
         return replace(tile, least=0, options=(as_option(**it["plan"]),) if "plan" in it else tile.options, **sizes)
 
     for name, it in asked.items():
-        if "plan" in it:
-            table = replace(tiles.HOPPER, gradients={problem.mask: {box: (changed(own, it),)}})
-        else:
-            dkdv, dq = ({box: changed(getattr(tiles.HOPPER, key)[box], it.get(key, {}))} for key in ("dkdv", "dq"))
-            table = replace(tiles.HOPPER, dkdv=dkdv, dq=dq)
-        order = nullcontext if "plan" in it else deterministic
+        choice = {problem.mask: {box: (changed(own, it),)}}
+        table = replace(tiles.HOPPER, gradients=choice, in_steps=choice)
+        order = deterministic if it.get("same_bits") else nullcontext
         known = KnownCalls[Any]()
 
         def call(table: tiles.Tiles = table, known: KnownCalls[Any] = known, order: Any = order) -> Any:
@@ -367,7 +365,7 @@ def main() -> int:
             if asked:
                 found = of_problem(problem, asked)
                 calls |= with_plans(problem, tensors, found)
-                if all("plan" in it for it in found.values()):
+                if not any(it.get("same_bits") for it in found.values()):
                     del calls["Tawa, same bits"]
             rows = bench_problem(problem, calls, tensors, of_host=not asked)
         named = {row.candidate: row for row in rows}

@@ -267,10 +267,13 @@ _BESIDE = {
 
 def make_case(shape: Shape, configuration: Configuration) -> Specimen:
     """The case of a shape with the blocks of a configuration."""
-    tile = (configuration.BM, configuration.BN, configuration.num_warps)
+    tile, paired = (configuration.BM, configuration.BN, configuration.num_warps), None
+    if WAYS.get(configuration.way) == WAYS["counter, own loop"]:
+        tiles, heads = -(-shape.S // configuration.BM), shape.about["B"] * shape.about["H"]
+        paired = max(0, heads - -(-2 * SMS // tiles))  # as the operator
     return bench_case(configuration.form, DTYPES[shape.dtype], shape.d, shape.causal, shape.S, tile=tile,
                       tokens=shape.tokens, hidden=HIDDEN, programs=_programs(shape, configuration),
-                      rows=configuration.v_has_rows)  # fmt: skip
+                      rows=configuration.v_has_rows, paired=paired)  # fmt: skip
 
 
 def _programs(shape: Shape, configuration: Configuration) -> int:

@@ -234,7 +234,7 @@ def decide_ping_pong(flow: Flow) -> None:
 
 def decide_ahead(flow: Flow) -> None:
     """Decides which loads of consumers are prefetched."""
-    flow.plan = flow.plan.over(choose_ahead(flow.module, flow.plan))
+    flow.plan = flow.plan.over(choose_ahead(flow.module, flow.plan, flow.target.spills))
 
 
 def decide_loops(flow: Flow) -> None:

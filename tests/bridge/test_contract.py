@@ -25,6 +25,7 @@ from tests.cases.attention.cases import find as find_attention
 from tests.cases.compiled import compile_case
 from tests.cases.gemm.cases import find as find_gemm
 from tests.cases.pointers.cases import find as find_pointers
+from tests.support.sample import sample
 from tests.support.verdicts import credits_proved
 
 pytestmark = pytest.mark.contract
@@ -47,8 +48,16 @@ CASES: dict[str, tuple[Any, dict[str, Any], str, str]] = {
 }
 
 
+MACHINE_CODE = sample(CASES, 1)
+"""On a release other than Triton 3.6, another third of the cases is translated further than to LLVM IR."""
+
+
 @pytest.mark.parametrize("name", CASES)
-def test_every_version_of_triton_makes_the_same_plan_and_the_same_proof(name: str) -> None:
+def test_every_version_of_triton_makes_the_same_plan_and_the_same_proof(
+    name: str, request: pytest.FixtureRequest
+) -> None:
+    if name not in MACHINE_CODE:
+        request.getfixturevalue("without_ptx")
     case, options, made, word = CASES[name]
     with launched_by_us(True, jit_function(case.kernel)):
         compiled = compile_case(case, **{"only_if_faster": False, **options})

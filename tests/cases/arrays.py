@@ -58,6 +58,8 @@ def floats_of(case: Case, arrays: Arrays) -> Arrays:
 
 def round_floats(values: Any, dtype: str) -> Any:
     """`values` rounded to an element type, as float64."""
+    if dtype.startswith("i"):
+        return np.rint(values)
     return to_floats(from_floats(values, dtype), dtype).astype("f8")
 
 

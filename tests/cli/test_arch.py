@@ -18,8 +18,6 @@ from tests.bridge import faulty_gluon
 from tests.cli.conftest import FILL, GEMM, KERNELS, Tawa
 from tests.cli.kernels import gemm, specialising
 
-pytestmark = pytest.mark.contract
-
 BLACKWELL = [f"{faulty_gluon.__file__}:tensor_memory", "--sig", "out=*fp32"]
 HOPPER = [f"{faulty_gluon.__file__}:wgmma", "--sig", "out=*fp32"]
 ANNOTATED = [f"{KERNELS}:specialising", *GEMM[1:]]
@@ -66,6 +64,7 @@ def test_a_gpu_that_contradicts_the_operations_is_wrong_usage(tawa: Tawa, comman
     assert "--> tests/bridge/faulty_gluon.py:" in result.stderr and f"cure: --arch {own}" in result.stderr
 
 
+@pytest.mark.contract
 @pytest.mark.parametrize("command", ["explain", "simulate"])
 def test_a_gluon_kernel_of_blackwell_is_taken(tawa: Tawa, command) -> None:
     run = ["--grid", "1", "--arg", "out=zeros:1:f32"] if command == "simulate" else []
@@ -79,6 +78,7 @@ def test_an_explanation_names_the_gpu(tawa_json) -> None:
     assert tawa_json("explain", *FILL)["target"] == "sm_90"
 
 
+@pytest.mark.contract
 @pytest.mark.parametrize("kernel", [GEMM, ANNOTATED], ids=["plain", "warp_specialize"])
 def test_a_kernel_of_triton_is_specialised_and_proved(tawa: Tawa, kernel) -> None:
     result = tawa("verify", *kernel, "--arch", "sm_100")
@@ -87,6 +87,7 @@ def test_a_kernel_of_triton_is_specialised_and_proved(tawa: Tawa, kernel) -> Non
     assert target_of_verdict(tawa, *kernel, "--arch", "sm_100") == "sm_100"
 
 
+@pytest.mark.contract
 @pytest.mark.parametrize("level", ["barrier", "ttgir"])
 def test_a_kernel_of_triton_is_run(tawa: Tawa, level) -> None:
     result = tawa("simulate", ANNOTATED[0], *RUN, "--level", level, "--arch", "sm_100")
@@ -105,6 +106,7 @@ def test_the_cure_for_a_tile_that_dots_and_threads_read_works(tawa: Tawa) -> Non
     assert tawa("verify", name, *GEMM[1:], "--arch", "sm_100", "--plan", plan).stdout.startswith("proved: ")
 
 
+@pytest.mark.contract
 def test_levels_are_those_of_the_gpu(tawa: Tawa) -> None:
     assert ".target sm_100a" in tawa("compile", *GEMM, "--arch", "sm_100", "--emit", "ptx").stdout
     ttgir = tawa("compile", *ANNOTATED, "--arch", "sm_100", "--emit", "ttgir").stdout

@@ -78,7 +78,8 @@ def tiles(which: str) -> str:
                 rows += [f"| {kind} | {first * 3 // 2} | {values} | {_tile(it)} |" for it in found]
     else:
         rows = ["| mask | D up to | queries | dK, dV and sums of dQ | options |", "|---" * 5 + "|"]
-        for kind, boxes in HOPPER.gradients.items():
+        masks = [*HOPPER.gradients.items(), *((f"{kind}, same bits", boxes) for kind, boxes in HOPPER.in_steps.items())]
+        for kind, boxes in masks:
             for box, found in boxes.items():
                 rows += [f"| {kind} | {box} | {it.least or ''} | {_size(it)} | {_options(it)} |" for it in found]
         rows += ["", "| D up to | dK, dV alone | with a window or a softcap | dQ alone |", "|---" * 4 + "|"]

@@ -84,6 +84,7 @@ def attention(
 # -- the exchange is gone ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("without_cubin")
 @pytest.mark.parametrize(
     ("dim", "keys", "causal"),
     sample([(dim, keys, causal) for dim, keys in ((64, 128), (128, 128), (256, 64)) for causal in (True, False)], 6),
@@ -105,6 +106,7 @@ def test_the_kernel_stays_as_it_is_where_the_order_of_sums_is_kept() -> None:
     assert all("a sum along them would round differently" in it for it in rows(made).values())
 
 
+@pytest.mark.usefixtures("without_cubin")
 @pytest.mark.parametrize("kernel", [kernels.plain, kernels.causal, kernels.branched])
 def test_a_kernel_without_sums_needs_no_permission(kernel: Any) -> None:
     made = compiled(kernels.case(kernel))
@@ -112,6 +114,7 @@ def test_a_kernel_without_sums_needs_no_permission(kernel: Any) -> None:
     assert exchanges(made) == 0 < exchanges(compiled(kernels.case(kernel), IN_ORDER))
 
 
+@pytest.mark.usefixtures("without_cubin")
 def test_loads_through_pointers_are_ordered_by_the_descriptor_that_replaces_them() -> None:
     made = compiled(kernels.case(kernels.by_pointers))
     assert exchanges(made) == 0 and len(launch_spec(made).descriptors) == 3
@@ -121,6 +124,7 @@ def test_loads_through_pointers_are_ordered_by_the_descriptor_that_replaces_them
     }  # fmt: skip
 
 
+@pytest.mark.usefixtures("without_cubin")
 def test_kernels_that_are_not_free_stay_as_they_are() -> None:
     for kernel in (kernels.written, kernels.first_of_largest, kernels.read_twice, kernels.odd_start):
         made = compiled(kernels.case(kernel), precision="relaxed")

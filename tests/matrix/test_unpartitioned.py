@@ -19,6 +19,7 @@ from tawa.dialects.scf import enclosing_loops
 from tawa.errors import PlanError
 from tawa.ir import Module, parse_module
 from tawa.plan import LoopPlan, OperandPlan, Plan, PlanOptions, RingPlan
+from tawa.plan.cost.programs import ProgramFacts
 from tawa.plan.search.search import Search
 from tawa.plan.search.space import AHEAD, NOT_AHEAD, UNPARTITIONED, Space
 from tawa.sim import simulate
@@ -103,7 +104,16 @@ def test_rows_are_loaded_one_iteration_ahead_if_an_iteration_has_enough_to_do(nu
     assert plan is not None
     assert [it.argument for it in plan.operands if it.prefetched] == ["a_ptr", "k_ptr", "g_ptr"] * ahead
     count = len([op for op in final(after).walk() if op.name == "tt.load"])
-    assert count == (3 + 3 if ahead else 3)  # first rows, and those of the next iteration; the gates wait elsewhere
+    assert count == 1 + (3 + 3 if ahead else 3)  # gates, which bring their rows to L1; first rows, next iteration's
+
+
+@pytest.mark.parametrize(("spilled", "ahead"), [(0, True), (16, False)])
+def test_no_rows_are_loaded_ahead_where_stock_triton_spills(
+    monkeypatch: pytest.MonkeyPatch, spilled: int, ahead: bool
+) -> None:
+    monkeypatch.setattr("tawa.bridge.driver.driver.stock_facts", lambda job: ProgramFacts(spilled=spilled))
+    plan = made(launch(decayed), 1)[1].outcome.plan
+    assert plan is not None and any(it.prefetched for it in plan.operands) is ahead
 
 
 def test_a_product_whose_conversion_goes_is_rounded_before_it_is_added() -> None:

@@ -44,6 +44,12 @@ def triple(
     )
 
 
+def spoiled(like: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    """A tensor full of NaN, or of the largest integer: what a kernel has to overwrite."""
+    value = math.nan if dtype.is_floating_point else torch.iinfo(dtype).max
+    return torch.full(shape, value, dtype=dtype, device=like.device)
+
+
 def amid_nan(tensor: Any) -> Any:
     """A view with the same elements, in the middle of a larger tensor of NaN; its rows fit TMA."""
     batches, heads, length, dim = tensor.shape

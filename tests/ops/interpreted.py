@@ -8,6 +8,7 @@ and the order of arguments are what this checks.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,12 +19,22 @@ from tawa.ops.attention_ops import backward_launch
 from tawa.ops.attention_ops import launch as launching
 from tawa.ops.attention_ops import tensors as attention_tensors
 from tawa.ops.attention_ops import tiles as attention_tiles
-from tests.ops.expected import amid_nan, check_gradients, check_outputs, normal, triple
+from tests.ops.adversarial import CASES as ADVERSARIAL
+from tests.ops.adversarial import check_adversarial
+from tests.ops.expected import amid_nan, check_gradients, check_outputs, normal, spoiled, triple
 from tests.ops.reported import report
 
 SLOPES = (0.5, 0.25, 0.125, 0.0625)
 APART = 1.5
-TABLES = {"hopper": attention_tiles.HOPPER, "elsewhere": attention_tiles.ELSEWHERE}
+IN_STEPS: Any = {
+    mask: {box: (replace(choice[0], least=0),) for box, choice in of_boxes.items()}
+    for mask, of_boxes in attention_tiles.HOPPER.in_steps.items()
+}
+"""As on Hopper, for any number of queries."""
+TABLES = {
+    "hopper": replace(attention_tiles.HOPPER, in_steps=IN_STEPS),
+    "elsewhere": attention_tiles.ELSEWHERE,
+}
 # name: (dim, queries, keys), heads, options
 CASES: dict[str, tuple[tuple[int, int, int], tuple[int, int], dict[str, Any]]] = {
     "full": ((64, 100, 133), (4, 2), {}),
@@ -110,6 +121,21 @@ def run(name: str, kind: str) -> None:
     check_gradients(found, q, k, v, do, dlse, **known)
 
 
+def bear(name: str, dim: int, causal: bool) -> None:
+    """Sums in whole numbers of adversarial numbers; raises AssertionError if a gradient is wrong."""
+
+    def derived(q: Any, k: Any, v: Any, do: Any, causal: bool) -> Any:
+        rest: tuple[Any, ...] = (None, launching.Mask(causal, 0, 0), dim**-0.5, 0.0)
+        o, lse = launching.run_forward(q, k, v, *rest, launching.NO_FACTORS)
+        torch.use_deterministic_algorithms(True)
+        try:
+            return backward_launch.run_backward(do, None, q, k, v, o, lse, *rest)
+        finally:
+            torch.use_deterministic_algorithms(False)
+
+    check_adversarial(name, derived, dim, 150, torch.float16, causal)
+
+
 REORDERED = {"rows": (0, 1, 2, 3), "projections": (0, 2, 1, 3), "columns": (3, 0, 1, 2)}
 """How V of fp8 lies in memory: its axes, outermost first."""
 
@@ -133,7 +159,7 @@ def add_reductions() -> None:
 
     def reduce(self: Any, kind: Any, desc: Any, value: Any, indices: Any) -> None:
         places, is_inside = desc.materialize_pointers(indices)
-        memory, number = interpreter._interpreter, np.dtype(np.float32)
+        memory, number = interpreter._interpreter, value.data.dtype
         before = memory.load(places.data, is_inside, np.zeros_like(value.data), number)
         memory.store(places.data, (before + value.data).astype(number), is_inside)
 
@@ -145,10 +171,7 @@ def main() -> None:
     torch.set_num_threads(1)
     add_reductions()
 
-    def poisoned(like: Any, shape: tuple[int, ...], dtype: Any) -> Any:
-        return torch.full(shape, math.nan, dtype=dtype, device=like.device)
-
-    launching.unwritten = attention_tensors.unwritten = backward_launch.unwritten = poisoned
+    launching.unwritten = attention_tensors.unwritten = backward_launch.unwritten = spoiled
     launching.unwritten_copy = lambda tensor: torch.full_like(tensor, math.nan)
     launching.multiprocessors = lambda device: 3  # fewer programs than tiles
     for name in REORDERED:
@@ -159,6 +182,9 @@ def main() -> None:
         backward_launch.backwards.clear()
         for number, name in enumerate(CASES):
             report(table, name, run, name, KINDS[number % len(KINDS)])
+        if tiles.in_steps:
+            for number, name in enumerate(ADVERSARIAL):
+                report("adversarial", name, bear, name, 256 if number % 5 == 0 else 64, number % 2 == 0)
 
 
 if __name__ == "__main__":

@@ -48,6 +48,11 @@ def test_an_interpreted_launch_gives_the_right_numbers(table: str, name: str) ->
     assert failures("interpreted")[table, name] == ""
 
 
+@pytest.mark.parametrize("name", interpreted.ADVERSARIAL)
+def test_interpreted_sums_in_whole_numbers_bear_any_numbers(name: str) -> None:
+    assert failures("interpreted")["adversarial", name] == ""
+
+
 @pytest.mark.parametrize("name", interpreted.REORDERED)
 def test_interpreted_keys_of_v_are_reordered_into_their_places(name: str) -> None:
     assert failures("interpreted")["reordered", name] == ""

@@ -21,6 +21,8 @@ from tawa.ops.attention_ops import tensors as attention_tensors  # noqa: E402
 from tawa.ops.attention_ops import tiles as attention_tiles  # noqa: E402
 from tawa.ops.calls.plain import KnownCalls  # noqa: E402
 from tests.cases.arithmetic import SamePrecision  # noqa: E402
+from tests.ops.adversarial import CASES as ADVERSARIAL  # noqa: E402
+from tests.ops.adversarial import check_adversarial  # noqa: E402
 from tests.ops.expected import (  # noqa: E402
     amid_nan,
     check_gradients,
@@ -28,6 +30,7 @@ from tests.ops.expected import (  # noqa: E402
     compare,
     expected,
     normal,
+    spoiled,
     triple,
 )
 
@@ -50,12 +53,9 @@ OPTIONS = {
 
 @pytest.fixture(autouse=True)
 def poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
-    def unwritten(like: Any, shape: tuple[int, ...], dtype: Any) -> Any:
-        return torch.full(shape, math.nan, dtype=dtype, device=like.device)
-
-    monkeypatch.setattr(attention_tensors, "unwritten", unwritten)
+    monkeypatch.setattr(attention_tensors, "unwritten", spoiled)
     for module in (launching, backward_launch):
-        monkeypatch.setattr(module, "unwritten", unwritten)
+        monkeypatch.setattr(module, "unwritten", spoiled)
     monkeypatch.setattr(launching, "unwritten_copy", lambda tensor: torch.full_like(tensor, math.nan))
 
 
@@ -104,6 +104,24 @@ def test_long_sequences_of_many_heads_are_right_and_specialised(causal: bool) ->
         kernel = launching.attention_persistent if causal else launching.attention_two_loops
         record = kernel.last_kernel.metadata.tawa
         assert record["applied"], record["reason"]
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(("dim", "length"), [(64, 4096), (128, 4096), (256, 200)])
+@pytest.mark.parametrize("dtype", HALF, ids=str)
+def test_sums_in_whole_numbers_bear_any_numbers(dtype: Any, dim: int, length: int, causal: bool) -> None:
+    def run(q: Any, k: Any, v: Any, do: Any, causal: bool) -> Any:
+        leaves = tuple(x.detach().requires_grad_() for x in (q, k, v))
+        with deterministic():
+            o = attention(*leaves, causal=causal)
+            found, again = (torch.autograd.grad(o, leaves, do, retain_graph=True) for _ in range(2))
+        assert all(
+            torch.equal(one.view(torch.int16), two.view(torch.int16)) for one, two in zip(found, again, strict=True)
+        )
+        return found
+
+    for name in ADVERSARIAL:
+        check_adversarial(name, run, dim, length, dtype, causal)
 
 
 @pytest.mark.parametrize("heads", [(4, 4), (3, 1), (8, 2)], ids=["one_each", "mqa", "gqa_of_4"])

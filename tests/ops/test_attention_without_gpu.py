@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +16,7 @@ from tawa.ops import ArgumentError, attention  # noqa: E402
 from tawa.ops.attention_ops import checks as checks  # noqa: E402
 from tawa.ops.attention_ops import launch as launching  # noqa: E402
 from tawa.ops.attention_ops import tiles as tiles  # noqa: E402
+from tawa.ops.attention_ops.backward_launch import with_steps  # noqa: E402
 from tawa.ops.attention_ops.tensors import for_tma, new_like  # noqa: E402
 from tawa.ops.calls import checks as shared_checks  # noqa: E402
 from tawa.ops.calls import tensors as shared_tensors  # noqa: E402
@@ -327,27 +330,49 @@ def test_a_box_holds_the_head_dimension(head_dim: int, box: int) -> None:
 def test_groups_own_dots_for_wide_heads_where_the_registers_suffice() -> None:
     two = tiles.HOPPER.dkdv[256], tiles.HOPPER.dq[256]
     masks: tuple[Any, ...] = ("full", "causal")
-    for mask in masks:
-        made, of_queries = tiles.backward_tiles(tiles.HOPPER, 256, True, mask, False, 4096)
+    for mask, same_bits in product(masks, (False, True)):
+        made, of_queries = tiles.backward_tiles(tiles.HOPPER, 256, same_bits, mask, False, 4096)
         assert made.owned and of_queries is None
-        for added, softcap, queries in ((False, False, 4096), (True, True, 4096), (True, False, None)):
-            assert tiles.backward_tiles(tiles.HOPPER, 256, added, mask, softcap, queries) == two
-    assert tiles.backward_tiles(tiles.HOPPER, 256, True, "window", False, 4096) == two
+        for softcap, queries in ((True, 4096), (False, None)):
+            assert tiles.backward_tiles(tiles.HOPPER, 256, same_bits, mask, softcap, queries) == two
+        assert tiles.backward_tiles(tiles.HOPPER, 256, same_bits, "window", False, 4096) == two
 
 
 @pytest.mark.parametrize("mask", ["full", "causal", "window"])
 def test_long_programs_of_gradients_exchange_tiles_and_short_ones_do_not(mask: Any) -> None:
     for box, choice in tiles.HOPPER.gradients[mask].items():
-        made = [tiles.backward_tiles(tiles.HOPPER, box, True, mask, False, queries) for queries in (1, 1024, 65536)]
+        made = [tiles.backward_tiles(tiles.HOPPER, box, False, mask, False, queries) for queries in (1, 1024, 65536)]
         assert all(of_queries is None for _, of_queries in made)
         assert made[0] == made[1] == (choice[0], None) and made[2] == (choice[-1], None)
-        assert tiles.backward_tiles(tiles.HOPPER, box, False, mask, False, 1)[1] == tiles.HOPPER.dq[box]
         if made[0][0].owned:
             continue
         narrow = tiles.HOPPER.gradients["window"][box][0]
-        assert tiles.backward_tiles(tiles.HOPPER, box, True, mask, True, 65536) == (narrow, None)
+        assert tiles.backward_tiles(tiles.HOPPER, box, False, mask, True, 65536) == (narrow, None)
         packed = narrow if mask == "window" else tiles.HOPPER.varlen_gradients[box]  # their programs differ in length
-        assert tiles.backward_tiles(tiles.HOPPER, box, True, mask, False, None) == (packed, None)
+        assert tiles.backward_tiles(tiles.HOPPER, box, False, mask, False, None) == (packed, None)
+
+
+@pytest.mark.parametrize("box", [64, 128])
+def test_the_same_bits_come_from_whole_numbers_where_there_are_many_queries(box: int) -> None:
+    def one_kernel(mask: Any, softcap: bool, queries: int | None, table: tiles.Tiles = tiles.HOPPER) -> bool:
+        return tiles.backward_tiles(table, box, True, mask, softcap, queries)[1] is None
+
+    for mask in ("full", "causal"):
+        assert one_kernel(mask, False, 4096) and not one_kernel(mask, False, 4095)
+        assert not one_kernel(mask, True, 4096) and not one_kernel(mask, False, None)
+        assert not one_kernel(mask, False, 4096, tiles.ELSEWHERE)
+    assert not one_kernel("window", False, 4096)
+
+
+@pytest.mark.parametrize("loops", [1, 2])
+def test_steps_are_loaded_by_pointers_in_every_loop(loops: int) -> None:
+    tile = tiles.HOPPER.in_steps["full"][64][0]
+    asked, plan = (json.loads(dict(it.options)["plan"]) for it in (tile, with_steps(tile, loops)))
+    steps = [it for it in plan["operands"] if it.get("argument") == "steps_ptr"]
+    assert [(it["loop"], it["path"]) for it in steps] == [(loop, "pointers") for loop in range(loops)]
+    assert {**plan, "operands": plan["operands"][:-loops]} == asked
+    owned = tiles.HOPPER.in_steps["full"][256][0]
+    assert with_steps(owned, loops) == owned
 
 
 @pytest.mark.parametrize("mask", ["full", "causal", "window"])

@@ -1,4 +1,4 @@
-"""The order in which programs of causal backward kernels start."""
+"""The order in which programs of causal attention kernels start, and take their tiles."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("torch")
 
 from tawa.ops.attention_ops import order
-from tawa.ops.attention_ops.launch import Mask
+from tawa.ops.attention_ops.mask import Mask
 
 CAUSAL = Mask(True, 0)
 MASKS = [Mask(False, 0), CAUSAL, Mask(True, 37), Mask(True, -50), Mask(True, 0, 100), Mask(True, 20, 7)]
@@ -33,6 +33,31 @@ def test_a_tile_of_keys_takes_the_blocks_that_see_it(mask: Mask) -> None:
         rows = [m for m in range(queries) if seen[m] & own]
         assert steps >= (rows[-1] // block - rows[0] // block + 1 if rows else 0)
         assert steps <= len(rows) // block + 2
+
+
+@pytest.mark.parametrize("mask", MASKS, ids=str)
+def test_a_tile_of_queries_takes_the_blocks_that_it_sees(mask: Mask) -> None:
+    queries, keys, block, tile = 300, 260, 32, 16
+    diagonal = mask.diagonal if mask.causal else keys
+    by_queries = order.steps_of_queries(-(-queries // tile), tile, block, keys, mask)
+    for number, steps in enumerate(by_queries):
+        rows = range(number * tile, (number + 1) * tile)
+        seen = {n // block for m in rows for n in range(keys) if n <= m + diagonal
+                and (not mask.window or n > m + mask.diagonal - mask.window)}  # fmt: skip
+        assert steps == max(seen) - min(seen) + 1 if seen else steps <= 1
+
+
+@pytest.mark.parametrize(
+    ("heads", "tokens"), [(256, 1024), (128, 2048), (64, 4096), (32, 8192), (16, 16384), (32, 4096)]
+)
+def test_pairs_and_then_single_tiles_end_sooner_than_pairs_alone(heads: int, tokens: int) -> None:
+    tiles = tokens // 128
+    lengths = order.steps_of_queries(tiles, 128, 128, tokens, CAUSAL)[::-1]
+    pairs = [lengths[at] + lengths[-1 - at] + 2 * order.START for at in range(tiles // 2)]
+    in_pairs = order.heads_in_pairs(tiles, heads, None)  # pyright: ignore[reportArgumentType]
+    shares = [*pairs * in_pairs, *order.in_order(lengths, heads - in_pairs, heads)]
+    end = order.makespan(shares, 132)
+    assert end <= 1.025 * sum(shares) / 132 and end < order.makespan(pairs * heads, 132)
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,9 @@ GROUPED = [it for it in CASES if it.num_warps == 8]
 SPLIT = sample([pytest.param(it, groups, id=f"{it.name}-{groups}") for it in GROUPED for groups in (1, 2)], 9)
 BIASED = [pytest.param(it, None, id=it.name) for it in ATTENTION if it.name.startswith("biased")]
 
+TRIED_AGAIN = "one_loop_alibi_full"
+"""Spills with its first Plan: what ptxas says decides which one it gets."""
+
 
 def estimate(ttgir: str, plan: Plan, num_stages: int, machine: Machine = SM_90) -> int:
     """Bytes of one CTA with the rings of a Plan, from the kernel with layouts."""
@@ -79,18 +82,20 @@ def test_the_estimate_is_never_too_small_and_hardly_too_large(case: Specimen, gr
         (ONE_GROUP, None, None),
         (ONE_GROUP, True, 9),
         (ONE_GROUP, False, None),
-        ("one_loop_alibi_full", True, None),
         ("two_loops_tile128x64_4warps", None, None),  # the weights are in tensor memory
         ("biased_4warps", None, None),  # tiles of the consumer beside those of the correction
+        (TRIED_AGAIN, True, None),  # its Plan depends on what ptxas spills
     ],
 )
 def test_the_estimate_for_blackwell_counts_what_the_correction_is_sent(
-    name: str, correction: bool | None, depth: int | None
+    name: str, correction: bool | None, depth: int | None, request: pytest.FixtureRequest
 ) -> None:
+    if name != TRIED_AGAIN:
+        request.getfixturevalue("without_ptx")
     case, rings = find(name), (RingPlan("factor0", depth=depth),) if depth else ()
-    request = Request(PlanOptions(only_if_faster=False), Plan(correction=correction, rings=rings))
+    asked = Request(PlanOptions(only_if_faster=False), Plan(correction=correction, rings=rings))
     made = compile_kernel(
-        case.kernel, signature(case), request, num_warps=case.num_warps, num_stages=case.num_stages, target=SM_100
+        case.kernel, signature(case), asked, num_warps=case.num_warps, num_stages=case.num_stages, target=SM_100
     )  # fmt: skip
     plan = Plan.from_data(made.metadata.tawa["plan"])
     layouts = print_module(unspecialised(case, made))

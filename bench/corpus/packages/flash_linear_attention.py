@@ -5,6 +5,9 @@ naive PyTorch implementation in float32; the package's tests use the recurrent k
 sparse attention have the same three shapes; the package's tests have them for some operations (`_TESTED`). An operation
 has up to eleven tuned kernels with up to 48 configurations each. Six of each are tried, four for KDA, whose kernels
 take long to compile, and three for the shape with edges.
+
+Sequences of the length of models (`_LONG`), in bf16, are compared with stock Triton's results: the naive implementation
+would take too much memory for their gradients.
 """
 
 from __future__ import annotations
@@ -248,6 +251,8 @@ _FORWARD_ONLY = (
     "chunk_gated_delta_rule",
 )  # its backward raises on Hopper under Triton 3.4 to 3.7.0
 _CONFIGS = {"chunk_kda": 4, "parallel_attn": 1, "parallel_nsa": 2}  # attention is not tuned
+_LONG = ("chunk_gla", "chunk_simple_gla", "chunk_retention", "chunk_delta_rule", "chunk_gated_delta_rule", "chunk_kda")
+_LONG_SHAPE = (8, 4096, 16, 128)
 _SHAPES = ((2, 1024, 8, 128), (4, 2048, 8, 64), (2, 1024, 4, 60))
 
 
@@ -266,7 +271,19 @@ def _entries() -> list[Entry]:
             configs = min(_CONFIGS.get(name, 6), 3 if D == 60 else 6)
             found.append(Entry(name, shape, inputs, run, reference, tolerance, _TESTS, limits, backward, tested,
                                configs=configs))  # fmt: skip
+        if name in _LONG:
+            shape = dict(zip("BTHD", _LONG_SHAPE, strict=True)) | {"dtype": "bf16"}
+            found.append(Entry(name, shape, partial(_in_bf16, make), run, run, RmsRatio(0.01), _TESTS,
+                               backward=name not in _FORWARD_ONLY, configs=3))  # fmt: skip
     return found
+
+
+def _in_bf16(make: Make, device: str) -> Inputs:
+    """Long sequences; what other shapes have in fp16 is bf16."""
+    import torch
+
+    made = {key: it.detach() for key, it in make(*_LONG_SHAPE, device).items()}
+    return {key: (it.bfloat16() if it.dtype == torch.float16 else it).requires_grad_() for key, it in made.items()}
 
 
 PACKAGE = Package(

@@ -16,6 +16,8 @@ from tests.bridge.kernels import gemm_descriptors, gemm_groups, gemm_square
 from tests.bridge.launching import Launching
 from tests.cases.pointers.gemm import gemm_masked
 
+pytestmark = pytest.mark.usefixtures("without_ptx")
+
 BLOCKS = {"BM": 128, "BN": 128, "BK": 64}
 TILES = "a=tensordesc<fp16[128,64]>, b=tensordesc<fp16[64,128]>, c=tensordesc<fp16[128,128]>, tiles_ptr=*i32:16"
 KERNELS: dict[str, tuple[Any, str, dict[str, int]]] = {
@@ -25,7 +27,6 @@ KERNELS: dict[str, tuple[Any, str, dict[str, int]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.usefixtures("without_ptx")
 @pytest.mark.parametrize("name", KERNELS)
 def test_what_a_guess_of_the_sizes_speaks_against_is_decided_by_each_launch(name: str) -> None:
     kernel, types, sizes = KERNELS[name]

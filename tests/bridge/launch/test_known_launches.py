@@ -18,7 +18,7 @@ from tawa.plan import Plan
 from tests.bridge import fakes, kernels
 from tests.bridge.launching import Launching
 
-pytestmark = pytest.mark.contract
+pytestmark = [pytest.mark.contract, pytest.mark.usefixtures("without_ptx")]
 
 SCALE = tl.constexpr(3)
 BLOCKS = {"BM": 64, "BN": 64, "BK": 64}

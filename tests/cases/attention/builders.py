@@ -24,6 +24,8 @@ SCALE = {64: 0.125, 96: 0.10206207, 128: 0.08838835, 192: 0.07216878, 256: 0.062
 """The inverse square root of each head dimension."""
 PROBLEM = {"B": 2, "H": 2, "HK": 2, "SQ": 384, "SK": 384}
 SOFTCAP = 5.0
+STEPS = 2.0**22
+"""About how many steps make 1, where dQ is added up in integers: no sum of the cases reaches 2^31."""
 
 
 def box(dim: int) -> int:
@@ -110,11 +112,12 @@ def forward_case(name: str, form: str = "two_loops", *, dtype: str = "fp16", dim
                  tile: tuple[int, int, int] | None = None, window: int = 0, alibi: bool = False, softcap: bool = False,
                  lse: bool = True, top_left: bool = False, expect: Expectation = SPECIALISED,
                  tags: str = "", reordered: bool = False, rows: bool = False, factors: bool = False,
-                 **sizes: int) -> Specimen:  # fmt: skip
+                 together: int = 0, paired: int = 1, **sizes: int) -> Specimen:  # fmt: skip
     """One of the FORMS; `sizes` over those of PROBLEM. top_left: the first query lines up with the first key.
 
     reordered: V has its keys in the order of `tawa.ops.kernels.attention.reordered`. rows: V in fp8 is stored as rows,
-    as in other types. factors: of Q, K and V, by batch and key head.
+    as in other types. factors: of Q, K and V, by batch and key head. together: heads that start together; 0: the order
+    of the grid. paired: heads whose tiles come in pairs.
     """
     kernel, grid = FORMS[form]
     bm, bn, warps = tile or tile_for(dim)
@@ -126,7 +129,8 @@ def forward_case(name: str, form: str = "two_loops", *, dtype: str = "fp16", dim
         **forward_descriptors(v_t),
         "lse_ptr": Pointer("lse") if lse else Absent(),
         "slopes_ptr": Pointer("slopes") if alibi else Absent(),
-        **({"HEADS": Number("B*H")} if form == "persistent" else {}),
+        **({"HEADS": Number("B*H"), "PAIRED": Number(paired)} if form == "persistent" else {}),
+        **({"together": Number(together) if together else Absent()} if form == "two_loops" else {}),
         **numbers("H", "SQ", "SK"),
         "diagonal": Number("DIAGONAL"),
         "scale": Number(SCALE[dim]),
@@ -139,7 +143,7 @@ def forward_case(name: str, form: str = "two_loops", *, dtype: str = "fp16", dim
             values = tuple(0.5 + (3 * number + at) % 7 / 4 for number in range(count))
             tensors[of] = Tensor(("B", "HK"), "fp32", "values", values=values)
     if window and form in ("two_loops", "persistent"):
-        expect = EITHER  # three consecutive loops; the lower bound of the first is not 0
+        expect = EITHER  # loops whose lower bounds are not 0; one leaves blocks in the middle out
     constexprs: dict[str, Any] = {
         "GROUP": known["H"] // known["HK"],
         "BM": bm,
@@ -459,7 +463,7 @@ def flex_case(name: str, *, dim: int = 64, dtype: str = "fp16", window: int = 0,
 
 def backward_case(name: str, kind: str, *, dim: int = 64, dtype: str = "fp16", causal: bool = True,
                   tile: tuple[int, int, int] | None = None, window: int = 0, alibi: bool = False,
-                  softcap: bool = False, **sizes: int) -> Specimen:  # fmt: skip
+                  softcap: bool = False, steps: bool = False, **sizes: int) -> Specimen:  # fmt: skip
     """`kind` is "dkdv", "dq", "added" (dQ is added up) or "owned" (from registers, for groups that own dots).
 
     lse and delta are random: the formulas hold for any values.
@@ -482,8 +486,10 @@ def backward_case(name: str, kind: str, *, dim: int = 64, dtype: str = "fp16", c
         arguments |= {"dq_desc": Absent()}
     if kind in ("added", "owned"):
         width = backward.WIDTH.value
-        tensors |= {"sums": Tensor(("B*H*SP/64*D/4", width), "fp32", "zero")}
+        tensors |= {"sums": Tensor(("B*H*SP/64*D/4", width), "i32" if steps else "fp32", "zero")}
         arguments |= {"dq_desc": Descriptor("sums", ("BM/16*D/16", width)) if kind == "added" else Pointer("sums")}
+        if steps:
+            tensors |= {"steps": Tensor(("B", "H", "SP"), "fp32", mean=STEPS)}
     if kind == "dq":
         kernel, grid = backward.attention_dq, "queries"
         tensors |= {"dq": replace(tensors["q"], fill="nan")}
@@ -491,6 +497,8 @@ def backward_case(name: str, kind: str, *, dim: int = 64, dtype: str = "fp16", c
     arguments |= {"lse_ptr": Pointer("lse"), "delta_ptr": Pointer("delta"), **numbers("H", "SP", "SK"),
                   "slopes_ptr": Pointer("slopes") if alibi else Absent(), "softcap": Number(SOFTCAP),
                   "diagonal": Number("DIAGONAL"), "scale": Number(SCALE[dim])}  # fmt: skip
+    if kind != "dq":
+        arguments |= {"steps_ptr": Pointer("steps") if steps else Absent()}
     if alibi:
         tensors["slopes"] = Tensor(("H",), "fp32", "values", values=alibi_slopes(known["H"]))
     constexprs = {"GROUP": known["H"] // known["HK"], "BM": bm, "BN": bn, "D": box(dim), "CAUSAL": causal,
@@ -575,12 +583,14 @@ def packed_backward_case(name: str, kind: str, queries: tuple[int, ...], keys: t
                    reference="attention_packed_backward", expect=EITHER)  # fmt: skip
 
 
-def gradient_rows_case(name: str, dtype: str, dim: int, *, added: bool = False, with_lse: bool = False) -> Specimen:
+def gradient_rows_case(
+    name: str, dtype: str, dim: int, *, added: bool = False, with_lse: bool = False, steps: bool = False
+) -> Specimen:
     """Rows of logarithms and of sums of O * dO: no dot.
 
-    added: dQ is added up. with_lse: the logarithms have gradients.
+    added: dQ is added up. with_lse: the logarithms have gradients. steps: dQ is added up in steps.
     """
-    known = lengths({**PROBLEM, "DIM": dim, "SQ": 200})
+    known = lengths({**PROBLEM, "DIM": dim, "SQ": 200, **({"H": 4, "SK": 130 * 64, "TILES": 130} if steps else {})})
     tensors = {
         "o": Tensor(("B", "H", "SQ", "DIM"), dtype),
         "do": Tensor(("B", "H", "SQ", "DIM"), dtype),
@@ -588,7 +598,9 @@ def gradient_rows_case(name: str, dtype: str, dim: int, *, added: bool = False, 
         "dlse": Tensor(("B", "H", "SQ"), "fp32"),
         "lse_rows": Tensor(("B", "H", "SP"), "fp32", "nan"),
         "delta": Tensor(("B", "H", "SP"), "fp32", "nan"),
-        "sums": Tensor(("B", "H", "SP", "D"), "fp32", "nan"),
+        "sums": Tensor(("B", "H", "SP", "D"), "i32" if steps else "fp32", "integers" if steps else "nan"),
+        "largest": Tensor((2, "B*HK", "TILES"), "fp32", mean=5.0),
+        "steps": Tensor(("B", "H", "SP"), "fp32", "nan"),
     }
     arguments: dict[str, Argument] = {
         "o_desc": Descriptor("o", (1, 1, "BM", "D")),
@@ -598,18 +610,18 @@ def gradient_rows_case(name: str, dtype: str, dim: int, *, added: bool = False, 
         "lse_rows_ptr": Pointer("lse_rows"),
         "delta_ptr": Pointer("delta"),
         "dq_ptr": Pointer("sums") if added else Absent(),
-        **numbers("H", "SQ", "SP"),
+        "largest_ptr": Pointer("largest") if steps else Absent(),
+        "steps_ptr": Pointer("steps") if steps else Absent(),
+        **numbers("H", "SQ", "SP", "SK"),
+        "diagonal": Number("DIAGONAL"),
     }
-    if not added:
-        del tensors["sums"]
-    if not with_lse:
-        del tensors["dlse"]
+    absent = {"sums": not added, "dlse": not with_lse, "largest": not steps, "steps": not steps}
     return Specimen(
         name,
         backward.gradient_rows,
         arguments,
-        tensors,
-        {"BM": 128, "D": box(dim)},
+        {key: tensor for key, tensor in tensors.items() if not absent.get(key)},
+        {"GROUP": known["H"] // known["HK"], "BM": 128, "D": box(dim), "CAUSAL": False},
         known,
         "queries",
         "attention_gradient_rows",
@@ -617,24 +629,55 @@ def gradient_rows_case(name: str, dtype: str, dim: int, *, added: bool = False, 
     )
 
 
-def dq_of_sums_case(name: str, dtype: str, dim: int, rows: int) -> Specimen:
-    """dQ from sums in the order of accumulators: no dot."""
+def largest_of_keys_case(name: str, dtype: str, dim: int) -> Specimen:
+    """The largest elements of K, and rows of V, of tiles: no dot."""
+    known = lengths({**PROBLEM, "DIM": dim, "SK": 200, "TILES": 4})
+    return Specimen(
+        name,
+        backward.largest_of_keys,
+        {
+            "k_desc": Descriptor("k", (1, 1, "BN", "D")),
+            "v_desc": Descriptor("v", (1, 1, "BN", "D")),
+            "largest_ptr": Pointer("largest"),
+            **numbers("HK"),
+        },
+        {
+            "k": Tensor(("B", "HK", "SK", "DIM"), dtype),
+            "v": Tensor(("B", "HK", "SK", "DIM"), dtype),
+            "largest": Tensor((2, "B*HK", "TILES"), "fp32", "nan"),
+        },
+        {"BN": 64, "D": box(dim)},
+        known,
+        "keys",
+        "attention_largest_of_keys",
+        Expectation("declined", reason="dot"),
+    )
+
+
+def dq_of_sums_case(
+    name: str, dtype: str, dim: int, rows: int, *, steps: bool = False, singly: bool = False
+) -> Specimen:
+    """dQ from sums in the order of accumulators: no dot. steps, singly: as in the kernel."""
     known = lengths({**PROBLEM, "DIM": dim, "SQ": 200})
     width = backward.WIDTH.value
+    sums = Tensor(("B*H*SP/64*D/4", width), "i32", "integers", span=(-(2**30), 2**30))
     return Specimen(
         name,
         backward.attention_dq_of_sums,
         {
             "sums_ptr": Pointer("sums"),
             "dq_desc": Descriptor("dq", (1, 1, "BM", "D")),
-            **numbers("H", "SP"),
+            "steps_ptr": Pointer("steps") if steps else Absent(),
+            "largest_ptr": Absent(),
+            **numbers("H", "SP", "SK"),
             "scale": Number(SCALE[dim]),
         },
         {
-            "sums": Tensor(("B*H*SP/64*D/4", width), "fp32"),
+            "sums": sums if steps else replace(sums, dtype="fp32", fill="normal"),
             "dq": Tensor(("B", "H", "SQ", "DIM"), dtype, "nan"),
+            **({"steps": Tensor(("B", "H", "SP"), "fp32", mean=STEPS)} if steps else {}),
         },
-        {"BM": rows, "D": box(dim)},
+        {"GROUP": 1, "BM": rows, "D": box(dim), "SINGLY": singly},
         known,
         "queries",
         "attention_dq_of_sums",

@@ -15,6 +15,7 @@ from tests.cases.attention.builders import (
     forward_case,
     from_registers_case,
     gradient_rows_case,
+    largest_of_keys_case,
     packed_backward_case,
     packed_case,
     ragged_case,
@@ -77,6 +78,7 @@ VARIANTS = [
     forward_case("reordered_fp8e5_d128_full", dtype="fp8e5", dim=128, causal=False, reordered=True),
     forward_case("reordered_200x333", dtype="fp8e4nv", dim=128, reordered=True, SQ=200, SK=333),
     forward_case("persistent_200x333", "persistent", SQ=200, SK=333, tags="persistent"),
+    forward_case("two_loops_gqa_together", together=3, **GROUPS["gqa"]),
     forward_case("persistent_gqa_window", "persistent", window=100, tags="persistent", **GROUPS["gqa"]),
 ]  # fmt: skip
 
@@ -172,6 +174,16 @@ BACKWARD = [
     gradient_rows_case("gradient_rows_added", "bf16", 64, added=True, with_lse=True),
     dq_of_sums_case("dq_of_sums_64", "fp16", 96, 64),
     dq_of_sums_case("dq_of_sums_128", "bf16", 64, 128),
+    *(backward_case(f"steps_{dtype}_d{dim}_{MASK[causal]}", "added", dim=dim, dtype=dtype, causal=causal, tile=tile,
+                    steps=True)
+      for dtype, dim, tile in (("fp16", 64, (128, 128, 8)), ("bf16", 128, (64, 128, 8))) for causal in BOTH),
+    backward_case("steps_gqa", "added", steps=True, **GROUPS["gqa"]),
+    backward_case("steps_full_200x333", "added", causal=False, SQ=200, SK=333, steps=True),
+    backward_case("owned_steps", "owned", dim=256, dtype="bf16", causal=False, steps=True),
+    largest_of_keys_case("largest_of_keys", "fp16", 96),
+    gradient_rows_case("gradient_rows_steps", "bf16", 64, added=True, with_lse=True, steps=True),
+    dq_of_sums_case("dq_of_sums_steps", "bf16", 64, 128, steps=True),
+    dq_of_sums_case("dq_of_sums_singly", "bf16", 256, 64, steps=True, singly=True),
 ]  # fmt: skip
 
 FORWARD: tuple[Specimen, ...] = (
@@ -190,16 +202,16 @@ CASES: tuple[Specimen, ...] = (*FORWARD, *BACKWARD)
 
 def bench_case(form: str, dtype: str, dim: int, causal: bool, length: int, *, tile: tuple[int, int, int] | None = None,
                tokens: int = 16384, hidden: int = 2048, programs: int = 132,
-               rows: bool = False) -> Specimen:  # fmt: skip
+               rows: bool = False, paired: int | None = None) -> Specimen:  # fmt: skip
     """A shape for timing: `tokens` = B * S, `hidden` = H * D, one of the FORMS; persistent ones on `programs` CTAs.
 
-    rows: V in fp8 is stored as rows.
+    rows: V in fp8 is stored as rows. paired: heads whose tiles persistent programs take in pairs; None: all.
     """
-    heads = hidden // dim
+    heads, batches = hidden // dim, max(1, tokens // length)
     name = f"{form}_{dtype}_d{dim}_{MASK[causal]}_{length}"
-    return forward_case(name, form, dtype=dtype, dim=dim, causal=causal, tile=tile, B=max(1, tokens // length), H=heads,
-                        HK=heads, SQ=length, SK=length, PROGRAMS=programs,
-                        rows=rows)  # fmt: skip
+    return forward_case(name, form, dtype=dtype, dim=dim, causal=causal, tile=tile, B=batches, H=heads,
+                        HK=heads, SQ=length, SK=length, PROGRAMS=programs, rows=rows,
+                        paired=batches * heads if paired is None else paired)  # fmt: skip
 
 
 def flops(case: Specimen) -> float:

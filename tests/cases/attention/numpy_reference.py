@@ -18,9 +18,11 @@ from tests.cases.attention.problem import (
     Problem,
     factors_of,
     first_column,
-    order_of_sums,
+    into_order,
+    out_of_order,
     packed_rows,
     padded_start,
+    steps_of_rows,
 )
 from tests.cases.case import Specimen
 
@@ -134,22 +136,31 @@ def _gradient_rows(case: Specimen, problem: Problem, floats: Arrays, rounding: R
     padding = ((0, 0), (0, 0), (0, case.size("SP") - problem.queries))
     lse = np.pad(floats["lse"], padding, constant_values=np.inf)
     found = {"lse_rows": lse, "delta": np.pad(rows, padding)}
+    if "steps" in case.tensors:
+        do = np.pad(floats["do"], (*padding, (0, 0)))
+        key, value = floats["largest"].reshape(2, problem.batches, -1, case.size("TILES")).max(axis=3)
+        key, value = (np.repeat(it, problem.group, axis=1)[:, :, None] for it in (key, value))
+        found["steps"] = steps_of_rows(do, found["delta"], key, value)
     return {**found, "sums": np.zeros(case.shape("sums"))} if "sums" in case.tensors else found
 
 
+def _largest_of_keys(case: Specimen, problem: Problem, floats: Arrays, rounding: Rounding) -> dict[str, Any]:
+    rows = case.size("BN")
+    padding = ((0, 0), (0, 0), (0, -problem.keys % rows), (0, 0))
+    k, v = (np.pad(floats[name], padding).reshape(*floats[name].shape[:2], -1, rows, problem.head_dim) for name in "kv")
+    both = np.stack([abs(k).max(axis=(3, 4)), np.sqrt((v * v).sum(axis=4)).max(axis=3)])
+    return {"largest": both.reshape(case.shape("largest"))}
+
+
 def _dq_of_sums(case: Specimen, problem: Problem, floats: Arrays, rounding: Rounding) -> dict[str, Any]:
-    columns, rows = case.size("D"), case.size("BM")
-    parts = floats["sums"].reshape(-1, *order_of_sums(rows, columns)[1]).transpose(0, 3, 6, 4, 1, 2, 5, 7)
-    dq = parts.reshape(problem.batches, problem.heads, case.size("SP"), columns)
+    dq = out_of_order(case, floats["sums"]).reshape(problem.batches, problem.heads, case.size("SP"), case.size("D"))
+    dq = dq / floats["steps"][..., None] if "steps" in floats else dq
     return {"dq": dq[:, :, : problem.queries, : problem.head_dim] * problem.scale}
 
 
-def _sums_of(case: Specimen, scaled: Any) -> Any:
-    """dQ / scale of all rows of the workspace (B, H, SP, DIM) as the kernel adds it up."""
-    columns, rows = case.size("D"), case.size("BM")
-    padded = np.pad(scaled, ((0, 0), (0, 0), (0, 0), (0, columns - scaled.shape[3])))
-    parts = padded.reshape(-1, *order_of_sums(rows, columns)[0]).transpose(0, 4, 5, 1, 3, 6, 2, 7)
-    return parts.reshape(case.shape("sums"))
+def _sums_of(case: Specimen, scaled: Any, steps: Any = 1.0) -> Any:
+    """dQ / scale of all rows of the workspace (B, H, SP, DIM) as the kernel adds it up. steps: (B, H, SP, 1)."""
+    return into_order(case, np.pad(scaled * steps, ((0, 0), (0, 0), (0, 0), (0, case.size("D") - scaled.shape[3]))))
 
 
 def _gradients(
@@ -184,7 +195,8 @@ def _backward(case: Specimen, problem: Problem, floats: Arrays, rounding: Roundi
             scaled[b, h, :of_blocks] = found[0]
             dk[b, of] += found[1]
             dv[b, of] += found[2]
-    sums = {"sums": _sums_of(case, scaled)} if "sums" in case.tensors else {}
+    steps = floats["steps"][..., None] if "steps" in floats else 1.0
+    sums = {"sums": _sums_of(case, scaled, steps)} if "sums" in case.tensors else {}
     return {"dq": scaled[:, :, : problem.queries] * problem.scale, "dk": dk, "dv": dv, **sums}
 
 
@@ -215,6 +227,7 @@ _REFERENCES: dict[str, Callable[[Specimen, Problem, Arrays, Rounding], dict[str,
     "attention": _attention,
     "attention_packed": _packed,
     "attention_gradient_rows": _gradient_rows,
+    "attention_largest_of_keys": _largest_of_keys,
     "attention_dq_of_sums": _dq_of_sums,
     "attention_backward": _backward,
     "attention_packed_backward": _packed_backward,

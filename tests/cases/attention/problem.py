@@ -1,7 +1,6 @@
 """The problem of an attention case, from its sizes, constexprs and arguments: lengths, heads, masks, modifiers.
 
-Both references (`reference.py` in torch, `numpy_reference.py`) use it. Methods take rows and keys as arrays of either
-library, because they use operators only.
+Both references (`reference.py` in torch, `numpy_reference.py`) use it. Functions take arrays of either library.
 """
 
 from __future__ import annotations
@@ -10,6 +9,8 @@ import math
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
+
+import numpy as np
 
 from tests.cases.case import Number, Specimen
 
@@ -32,11 +33,42 @@ def padded_start(begin: int, sequence: int) -> int:
     return (begin // 128 + sequence) * 128
 
 
-def order_of_sums(rows: int, columns: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The dimensions in which 64 rows of dQ are taken apart, and those of the sums: the order of an accumulator."""
+def order_of_sums(rows: int, columns: int, singly: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The dimensions in which 64 rows of dQ are taken apart, and their order in the sums: that of an accumulator.
+
+    singly: a warp adds one number of each thread at a time.
+    """
     beside = 8 // (rows // 16)
     bands = min(rows // 16, 4), 2, 8, beside, columns // (8 * beside), 4, 2
-    return bands, tuple(bands[dim] for dim in (3, 4, 0, 2, 5, 1, 6))
+    return bands, (0, 4, 5, 1, 2, 7, 3, 6) if singly else (0, 4, 5, 1, 3, 6, 2, 7)
+
+
+def into_order(case: Specimen, padded: Any) -> Any:
+    """Rows of dQ (B, H, SP, D) in the order of the sums of a case."""
+    bands, order = order_of_sums(case.size("BM"), case.size("D"), is_singly(case))
+    return _permuted(padded.reshape(-1, *bands), order).reshape(case.shape("sums"))
+
+
+def out_of_order(case: Specimen, sums: Any) -> Any:
+    """The inverse of `into_order`: rows of D columns."""
+    bands, order = order_of_sums(case.size("BM"), case.size("D"), is_singly(case))
+    parts, inverse = sums.reshape(-1, *(bands[dim - 1] for dim in order[1:])), [order.index(dim) for dim in range(8)]
+    return _permuted(parts, inverse).reshape(-1, case.size("D"))
+
+
+def _permuted(parts: Any, order: Any) -> Any:
+    """An array of NumPy, or a tensor, with its dimensions in another order."""
+    return parts.transpose(order) if isinstance(parts, np.ndarray) else parts.permute(order)
+
+
+def is_singly(case: Specimen) -> bool:
+    """Whether sums are added one number of each thread at a time: integers, through pointers."""
+    return bool(case.constexprs.get("SINGLY", case.constexprs.get("OWNED") and "steps" in case.tensors))
+
+
+def steps_of_rows(do: Any, delta: Any, key: Any, value: Any) -> Any:
+    """`steps_of` of the kernels. do: (…, rows, columns); delta: (…, rows); key, value: (…, 1)."""
+    return 2.0**30 / (((do * do).sum(-1) ** 0.5 * value + abs(delta)) * key + 2.0**-90)
 
 
 def factors_of(tensors: Any, batch: int, key_head: int) -> tuple[float, float]:

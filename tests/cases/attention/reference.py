@@ -19,9 +19,11 @@ from tests.cases.attention.problem import (
     Problem,
     factors_of,
     first_column,
-    order_of_sums,
+    into_order,
+    out_of_order,
     packed_rows,
     padded_start,
+    steps_of_rows,
 )
 from tests.cases.case import Specimen
 
@@ -158,28 +160,37 @@ def _packed(case: Specimen, problem: Problem, t: Tensors, math: Arithmetic) -> d
 
 
 def _gradient_rows(case: Specimen, problem: Problem, t: Tensors, math: Arithmetic) -> dict[str, torch.Tensor]:
-    rows = (t["o"].to(math.dtype) * t["do"].to(math.dtype)).sum(dim=3)
+    do = t["do"].to(math.dtype)
+    rows = (t["o"].to(math.dtype) * do).sum(dim=3)
     rows = rows - t["dlse"] if "dlse" in t else rows
     padding = (0, case.size("SP") - problem.queries)
     lse = torch.nn.functional.pad(t["lse"], padding, value=float("inf"))
     found = {"lse_rows": lse, "delta": torch.nn.functional.pad(rows, padding)}
+    if "steps" in t:
+        largest = t["largest"].to(math.dtype).reshape(2, problem.batches, -1, case.size("TILES")).amax(dim=3)
+        key, value = largest.repeat_interleave(problem.group, dim=2)[..., None]
+        found["steps"] = steps_of_rows(torch.nn.functional.pad(do, (0, 0, *padding)), found["delta"], key, value)
     return {**found, "sums": torch.zeros_like(t["sums"])} if "sums" in t else found
 
 
+def _largest_of_keys(case: Specimen, problem: Problem, t: Tensors, math: Arithmetic) -> dict[str, torch.Tensor]:
+    rows = case.size("BN")
+    padded = (torch.nn.functional.pad(t[name].to(math.dtype), (0, 0, 0, -problem.keys % rows)) for name in "kv")
+    k, v = (it.unflatten(2, (-1, rows)) for it in padded)
+    both = torch.stack([k.abs().amax(dim=(3, 4)), (v * v).sum(dim=4).sqrt().amax(dim=3)])
+    return {"largest": both.reshape(case.shape("largest"))}
+
+
 def _dq_of_sums(case: Specimen, problem: Problem, t: Tensors, math: Arithmetic) -> dict[str, torch.Tensor]:
-    columns, rows = case.size("D"), case.size("BM")
-    sums = t["sums"].to(math.dtype).reshape(-1, *order_of_sums(rows, columns)[1])
-    dq = sums.permute(0, 3, 6, 4, 1, 2, 5, 7).reshape(problem.batches, problem.heads, case.size("SP"), columns)
+    rows = out_of_order(case, t["sums"].to(math.dtype))
+    dq = rows.reshape(problem.batches, problem.heads, case.size("SP"), case.size("D"))
+    dq = dq / t["steps"][..., None] if "steps" in t else dq
     return {"dq": dq[:, :, : problem.queries, : problem.head_dim] * problem.scale}
 
 
-def _sums_of(case: Specimen, scaled: torch.Tensor) -> torch.Tensor:
-    """dQ / scale of all rows of the workspace (B, H, SP, DIM) as the kernel adds it up."""
-    columns, rows = case.size("D"), case.size("BM")
-    parts = torch.nn.functional.pad(scaled, (0, columns - scaled.shape[3])).reshape(
-        -1, *order_of_sums(rows, columns)[0]
-    )
-    return parts.permute(0, 4, 5, 1, 3, 6, 2, 7).reshape(case.shape("sums"))
+def _sums_of(case: Specimen, scaled: torch.Tensor, steps: torch.Tensor | float = 1.0) -> torch.Tensor:
+    """dQ / scale of all rows of the workspace (B, H, SP, DIM) as the kernel adds it up. steps: (B, H, SP, 1)."""
+    return into_order(case, torch.nn.functional.pad(scaled * steps, (0, case.size("D") - scaled.shape[3])))
 
 
 def _gradients(
@@ -217,7 +228,7 @@ def _backward(case: Specimen, problem: Problem, t: Tensors, math: Arithmetic) ->
             scaled[b, h, :of_blocks] = found[0]
             dk[b, of] += found[1]
             dv[b, of] += found[2]
-    sums = {"sums": _sums_of(case, scaled)} if "sums" in t else {}
+    sums = {"sums": _sums_of(case, scaled, t["steps"][..., None] if "steps" in t else 1.0)} if "sums" in t else {}
     return {"dq": scaled[:, :, : problem.queries] * problem.scale, "dk": dk, "dv": dv, **sums}
 
 
@@ -248,6 +259,7 @@ REFERENCES: dict[str, Callable[[Specimen, Problem, Tensors, Arithmetic], dict[st
     "attention": _attention,
     "attention_packed": _packed,
     "attention_gradient_rows": _gradient_rows,
+    "attention_largest_of_keys": _largest_of_keys,
     "attention_dq_of_sums": _dq_of_sums,
     "attention_backward": _backward,
     "attention_packed_backward": _packed_backward,

@@ -153,7 +153,7 @@ PEERS = ["two_loops_fp16_d64_causal", "two_loops_causal_333x200", "two_loops_fp8
          "varlen_fp8e4nv_d128_causal", "ragged_softcap", "two_parts_d192_128_causal", "ragged_d192_128_causal",
          "two_loops_alibi_softcap_window", "dkdv_gqa", "dq_causal_333x200", "added_full_200x333",
          "added_every_option", "dq_every_option",
-         "gradient_rows_added", "dq_of_sums_64",
+         "gradient_rows_added", "dq_of_sums_64", "largest_of_keys", "dq_of_sums_singly",
          "flex_window", "tutorial_fp8e4nv_d128_full"]  # fmt: skip
 
 

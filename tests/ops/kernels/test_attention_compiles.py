@@ -93,6 +93,7 @@ def test_automatic_mode_specialises_attention_with_stages(form: str, precision: 
     assert {it.stages for it in Plan.of(record["plan"]).schedules} == {2}
 
 
+@pytest.mark.usefixtures("without_cubin")
 @pytest.mark.parametrize("dim", sample([128, 64, 256], 3))
 def test_a_reordered_v_needs_no_exchange_of_registers(dim: int) -> None:
     form = "two_loops" if dim == 64 else "persistent"
@@ -103,6 +104,7 @@ def test_a_reordered_v_needs_no_exchange_of_registers(dim: int) -> None:
     assert counts[0] == 0 < counts[1]
 
 
+@pytest.mark.usefixtures("without_cubin")
 @pytest.mark.parametrize("dim", sample([128, 64, 256], 3))
 @pytest.mark.parametrize("mask", ["full", "causal"])
 def test_8_bit_scores_are_carried_as_fp32_or_not_at_all(dim: int, mask: str) -> None:
@@ -116,6 +118,7 @@ def test_8_bit_scores_are_carried_as_fp32_or_not_at_all(dim: int, mask: str) -> 
     assert compiled.asm["ptx"].count("prmt.b32") <= registers * copies
 
 
+@pytest.mark.usefixtures("without_cubin")
 @pytest.mark.parametrize("groups", sample([2, 1], 2))
 def test_threads_add_four_neighbours_of_an_accumulator_in_one_instruction(groups: int) -> None:
     case = find("from_registers_d128")

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tawa.bridge.driver.data import Specialised
+from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.bridge.triton.read_module import read_levels
 from tawa.dialects.tt import ReduceOp
 from tawa.ir import TensorType, parse_type
@@ -23,7 +25,7 @@ from tests.cases.attention.cases import find
 from tests.cases.case import Specimen
 from tests.cases.simulated import ORDERS, errors, orders_with_other_bits, simulated, unspecialised
 from tests.matrix.compiling import attempted, pinned, specialised_levels
-from tests.support.sample import sample
+from tests.support.sample import EVERY_CASE, sample
 
 SMALL = [
     ("two_loops_fp16_d64_causal", 256, 256),
@@ -35,6 +37,8 @@ SMALL = [
     ("one_loop_alibi_causal", 128, 256),
     ("two_loops_softcap_full", 128, 130),
     ("persistent_200x333", 200, 250),
+    ("two_loops_gqa_together", 300, 200),
+    ("two_loops_window100", 400, 400),
     ("tutorial_fp16_d64_causal", 256, 256),
     ("two_parts_fp16_d96_causal", 150, 200),
     ("two_parts_fp16_d192_full", 150, 200),
@@ -157,8 +161,11 @@ FROM_REGISTERS: dict[str, dict[str, object]] = {
 }
 
 
+LENGTHS = (64, 260 if EVERY_CASE else 130)
+
+
 @pytest.mark.parametrize(("how", "name", "queries"), sample(
-    product(FROM_REGISTERS, ("from_registers_d64", "from_registers_d128"), (64, 260)), 3))  # fmt: skip
+    product(FROM_REGISTERS, ("from_registers_d64", "from_registers_d128"), LENGTHS), 3))  # fmt: skip
 def test_gradients_that_threads_add_up_are_the_same_in_each_order(name: str, how: str, queries: int) -> None:
     case = small(name, queries, 256)
     found, compiled = attempted(case, PlanOptions(only_if_faster=False), Plan.of(FROM_REGISTERS[how]))
@@ -173,6 +180,36 @@ def test_gradients_that_threads_add_up_are_the_same_in_each_order(name: str, how
         # The sum over two groups is rounded between them, here, unlike in a wgmma.
         if how == "in lock step" or key != "sums":
             assert made[0][key].tobytes() == values.tobytes()
+
+
+IN_STEPS: dict[str, tuple[str, dict[str, Any]]] = {
+    "in lock step": ("steps_fp16_d64_full", {"groups": 1}),
+    "groups that exchange": ("steps_bf16_d128_causal", {"groups": 2, "exchange": True}),
+    "one iteration behind": (
+        "steps_fp16_d64_causal",
+        {"groups": 2, "exchange": True, "loops": [{"behind": True}]},
+    ),
+    "groups that own dots": ("owned_steps", {"groups": 2, "split": "columns", "exchange": True}),
+}
+"""Cases and Plans."""
+
+
+@pytest.mark.parametrize("how", IN_STEPS)
+def test_sums_in_steps_have_the_same_bits_in_any_order_of_programs(how: str) -> None:
+    name, plan = IN_STEPS[how]
+    case = small(name, 70, 4 * find(name).size("BN") - 10).with_sizes(H=1, HK=1)
+    loops = () if name == "owned_steps" else (0, 1)
+    by_pointers = [{"argument": "steps_ptr", "loop": loop, "path": "pointers"} for loop in loops]
+    with launched_by_us(function=case.kernel):
+        found, levels = attempted(case, PlanOptions(only_if_faster=False), Plan.of({**plan, "operands": by_pointers}))
+    assert isinstance(found, Specialised), found.remarks
+    assert errors(case, simulated(case, unspecialised(case, levels))).share <= 1
+    programs, made = [(x, 0, 0) for x in range(4)], list[dict[str, Any]]()
+    for order in (programs, programs[::-1]):
+        made.append(make_arrays(case))
+        simulate_case(case, read_levels(levels)[1], made[-1], launch=found.launch, programs=order)
+    assert errors(case, made[0]).share <= 1
+    assert all(made[0][key].tobytes() == made[1][key].tobytes() for key in ("sums", "dk", "dv"))
 
 
 @pytest.mark.parametrize("causal", [False, True])

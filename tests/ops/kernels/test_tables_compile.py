@@ -39,9 +39,10 @@ def problems() -> Iterator[tuple[str, Specimen, Tile]]:
                 for name in VARIANTS if EVERY_CASE else (next(names),):
                     options = {"alibi": False, **VARIANTS[name]}
                     v = {"rows": True} if tile.transposes_v else {"reordered": True} if dtype == "fp8e4nv" else {}
-                    case = forward_case("tile", "persistent" if tile.persistent else "two_loops", dtype=dtype, dim=dim,
-                                        causal=mask == "causal", tile=(tile.BM, tile.BN, tile.num_warps), **v,
-                                        **options)  # fmt: skip
+                    form = "persistent" if tile.persistent else "two_loops"
+                    masked: dict[str, Any] = {"causal": mask != "full", "window": 100 * (mask == "window")}
+                    case = forward_case("tile", form, dtype=dtype, dim=dim, together=2 * tile.ordered, **masked,
+                                        tile=(tile.BM, tile.BN, tile.num_warps), **v, **options)  # fmt: skip
                     yield f"{dtype}-{mask}-{dim}-{tile.least}{'-rows' * tile.transposes_v}-{name}", case, tile
     for mask, wide in HOPPER.two_parts.items():
         for (first, values), choice in wide.items():

@@ -18,7 +18,7 @@ from tawa.ir.attributes import int_attr
 from tawa.transforms.pipelining.park_loads import ParkLoads
 from tawa.transforms.pipelining.recompute_addresses import RecomputeAddresses
 from tawa.verify.layouts import difference
-from tests.cases.small.parked_kernels import gated, nested, rewritten
+from tests.cases.small.parked_kernels import by_rows, gated, nested, rewritten
 from tests.matrix.test_parked import launch, output
 from tests.support.fronts import front
 from tests.support.sample import sample
@@ -90,6 +90,12 @@ def test_late_loads_are_behind_the_loop() -> None:
 def test_memory_that_the_kernel_writes_stays() -> None:
     module = stock(rewritten)
     assert not ParkLoads(ROOM, late=True).run(module).changed
+
+
+def test_memory_whose_rows_a_later_loop_loads_stays() -> None:
+    """The load of the tile brings the rows to L1."""
+    assert [it for it in loads(parked(by_rows)) if it == "g"] == ["g"]
+    assert "g" in loads(parked(by_rows)) and "k" not in loads(parked(by_rows))
 
 
 def test_a_tile_is_read_in_the_layout_of_its_use() -> None:

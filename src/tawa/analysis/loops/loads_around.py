@@ -1,4 +1,4 @@
-"""Loads around loops: tiles that are loaded on one side of a loop, and needed behind it only.
+"""Loads around loops: tiles that are loaded on one side of a loop, and needed behind it only; dots before loops.
 
 %g = load                       fills registers while the loop runs
 for …
@@ -8,14 +8,14 @@ for …
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tawa.analysis.memory.provenance import Root, memory_roots
 from tawa.dialects.declare.declaration import address_of
 from tawa.dialects.effects import effects_of, is_plain_load, is_pure
 from tawa.dialects.scf import ForOp
-from tawa.dialects.tt import ATOMICS, LoadOp
+from tawa.dialects.tt import ATOMICS, DOTS, LoadOp
 from tawa.ir import Module, Operation
 from tawa.symbolic.dim_relations import has_rows
 
@@ -55,8 +55,25 @@ def has_loads_around_loops(module: Module) -> bool:
     return any(True for op in module.walk() if (loop := ForOp.of(op)) for _ in loads_around(loop, written))
 
 
+def has_dots_before_loops(module: Module) -> bool:
+    """Whether a dot stands before a loop that loads tiles: the addresses of the loop fill registers while it runs."""
+    return any(_is_behind_dot(loop) for op in module.walk() if (loop := ForOp.of(op)))
+
+
+def _is_behind_dot(loop: ForOp) -> bool:
+    block = loop.op.parent
+    assert block is not None
+    before = block.ops[: block.index_of(loop.op)]
+    last = max((index for index, op in enumerate(before) if op.regions), default=-1)
+    loads = (load for op in loop.body.ops if (load := LoadOp.of(op)))
+    return any(op.name in DOTS for op in before[last + 1 :]) and any(it.tile is not None for it in loads)
+
+
 def loads_around(loop: ForOp, written: WrittenInfo) -> Iterator[LoadOp]:
-    """The loads beside a loop whose tiles are used behind it only, and whose addresses do not depend on it."""
+    """The loads beside a loop whose tiles are used behind it only, and whose addresses do not depend on it.
+
+    Left out: loads of memory from which a loop behind them loads rows.
+    """
     block = loop.op.parent
     assert block is not None
     at = block.index_of(loop.op)
@@ -65,13 +82,21 @@ def loads_around(loop: ForOp, written: WrittenInfo) -> Iterator[LoadOp]:
         load = LoadOp.of(op)
         if load is None or not is_plain_load(op) or load.tile is None or not has_rows(op.result):
             continue
-        if not written.may_move(load):
+        if not written.may_move(load) or _brings_rows(load, block.ops[index:]):
             continue
         if index < at:
             if op.result.uses and users_before(load, loop) is not None:
                 yield load
         elif slice_behind(load, loop) is not None:
             yield load
+
+
+def _brings_rows(load: LoadOp, following: Sequence[Operation]) -> bool:
+    """Whether loops load rows of the same memory: the load brings them to L1, which a copy to shared memory passes."""
+    roots = set(memory_roots(load.pointers) or ())
+    inner = (LoadOp.of(op) for loop in following if ForOp.matches(loop) for op in loop.walk())
+    rows = (it for it in inner if it is not None and it.tile is not None and not has_rows(it.op.result))
+    return any(roots & set(memory_roots(it.pointers) or ()) for it in rows)
 
 
 def users_before(load: LoadOp, loop: ForOp) -> list[Operation] | None:

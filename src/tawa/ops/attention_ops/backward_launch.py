@@ -1,18 +1,22 @@
 """Launching the backward attention kernels on PyTorch tensors.
 
-dQ is added up in float32 by the programs that own keys: five dots a block of queries and keys, in an order that differs
-from run to run. Where that must not be (`torch.use_deterministic_algorithms`), and where the kernel has no registers
-for it (a window or a softcap with D = 256), a second kernel computes dQ by itself, with seven dots in all.
+dQ is added up by the programs that own keys: five dots a block of queries and keys, in an order that differs from run
+to run. Where the bits must not (`torch.use_deterministic_algorithms`), it is added up in whole numbers. Where the
+kernel has no registers for it (a window or a softcap with D = 256), a second kernel computes dQ by itself, with seven
+dots in all, and in one order.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
 
-from tawa.ops.attention_ops.launch import LN_2, Mask, tiles_for, under_tawa
+from tawa.ops.attention_ops.launch import LN_2, tiles_for, under_tawa
+from tawa.ops.attention_ops.mask import Mask
 from tawa.ops.attention_ops.order import heads_together, steps_of_keys
 from tawa.ops.attention_ops.tensors import for_tma, is_like_a_copy, new_like, rows_box
 from tawa.ops.attention_ops.tiles import Tile, backward_tiles, box_of
@@ -20,7 +24,7 @@ from tawa.ops.calls.checks import check_capability
 from tawa.ops.calls.devices import on_device
 from tawa.ops.calls.launches import Launches
 from tawa.ops.calls.plain import KnownCalls
-from tawa.ops.calls.tables import blocks
+from tawa.ops.calls.tables import blocks, plan
 from tawa.ops.calls.tensors import TMA_BYTES, Box, unwritten, unwritten_copy
 from tawa.ops.kernels.attention import backward
 
@@ -28,30 +32,34 @@ Gradients = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 PADDED: int = backward.PADDED.value
 ROWS = 64
 """Rows that a program of `gradient_rows` sums up."""
+SEEN: int = backward.SEEN.value
 
 attention_dkdv: Any = under_tawa(backward.attention_dkdv)
 attention_dq: Any = under_tawa(backward.attention_dq)
 attention_dq_of_sums: Any = under_tawa(backward.attention_dq_of_sums)
 gradient_rows: Any = under_tawa(backward.gradient_rows)
+largest_of_keys: Any = under_tawa(backward.largest_of_keys)
 
 
 class Backward:
     """The backward launches for tensors of one shape and layout, on one device and with the same options.
 
     All but addresses is known. do, q, k, v and o are as the kernels take them. alibi: the slopes, or None. softcap: 0
-    for none. added: whether dQ is added up.
+    for none. same_bits: each time.
     """
 
     def __init__(
         self, do: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor,
-        alibi: torch.Tensor | None, mask: Mask, scale: float, softcap: float, added: bool,
+        alibi: torch.Tensor | None, mask: Mask, scale: float, softcap: float, same_bits: bool,
     ) -> None:  # fmt: skip
         check_capability(q)
         (batches, heads, queries, head_dim), (_, key_heads, keys, _) = q.shape, k.shape
         box = box_of(head_dim)
         padded = -(-queries // PADDED) * PADDED
-        tile, of_queries = backward_tiles(tiles_for(q.device), box, added, mask.kind, softcap > 0, queries)
+        tile, of_queries = backward_tiles(tiles_for(q.device), box, same_bits, mask.kind, softcap > 0, queries)
         self.added = of_queries is None
+        self.in_steps = self.added and same_bits
+        self.type_of_sums = torch.int32 if self.in_steps else torch.float32
         self.device, self.rows = q.device.index, (batches, heads, padded)
         self.sums = batches * heads * padded * box // backward.WIDTH.value, backward.WIDTH.value
         like = tuple(torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="meta") for x in (q, k, v))
@@ -65,15 +73,24 @@ class Backward:
             "SOFTCAP": softcap > 0,
         }
         even = not mask.causal and keys % tile.BN == 0  # the causal kernel does not depend on it
+        if self.in_steps:
+            tile = with_steps(tile, 1 + (not even))
+        dq, dk, dv = (new_like(it, it.dtype) for it in like)
+        self.grid_of_largest = blocks(keys, SEEN), batches * key_heads
+        of_keys, sizes = (rows_box(k, SEEN, box), rows_box(v, SEEN, box)), {"BN": SEEN, "D": box, "num_warps": 8}
+        self.launch_largest = Launches(lambda: largest_of_keys, of_keys, (key_heads,), sizes)
+        self.may_overflow = self.in_steps and q.dtype == torch.float16
+        of_keys = rows_box(dk, SEEN, box), None
+        self.launch_check = Launches(lambda: largest_of_keys, of_keys, (key_heads,), sizes)
         self.grid_of_rows = blocks(padded, ROWS), batches * heads
         of_rows = rows_box(o, ROWS, box), rows_box(do, ROWS, box)
-        self.launch_rows = Launches(lambda: gradient_rows, of_rows, numbers, {"BM": ROWS, "D": box, "num_warps": 8})
-        dq, dk, dv = (new_like(it, it.dtype) for it in like)
+        sizes = {"GROUP": group, "BM": ROWS, "D": box, "CAUSAL": mask.causal, "num_warps": 8}
+        self.launch_rows = Launches(lambda: gradient_rows, of_rows, (*numbers, keys, mask.diagonal), sizes)
         self.grid_of_keys = blocks(keys, tile.BN), batches * key_heads
         lengths = [group * it for it in steps_of_keys(self.grid_of_keys[0], tile.BM, tile.BN, queries, mask)]
         # Without a Plan, the compiler may choose a persistent form, and with it an order.
         together = heads_together(lengths, self.grid_of_keys[1], q.device) if mask.causal and tile.options else None
-        sums = torch.empty(self.sums, dtype=torch.float32, device="meta")
+        sums = torch.empty(self.sums, dtype=self.type_of_sums, device="meta")
         by_tma = self.added and not tile.owned
         of_sums = Box.of(sums, tile.BM * box // self.sums[1], self.sums[1]) if by_tma else None
         written = rows_box(dk, tile.BN, box), rows_box(dv, tile.BN, box), of_sums
@@ -88,8 +105,8 @@ class Backward:
             self.launch_queries = Launches(
                 lambda: attention_dq_of_sums,
                 (None, rows_box(dq, rows, box)),
-                (heads, padded, scale),
-                {"BM": rows, "D": box, "num_warps": 8},
+                (heads, padded, keys, scale),
+                {"GROUP": group, "BM": rows, "D": box, "SINGLY": tile.owned and same_bits, "num_warps": 8},
             )
         else:
             rows = of_queries.BM
@@ -117,11 +134,19 @@ class Backward:
         dv: torch.Tensor,
     ) -> None:  # fmt: skip
         lse_rows, delta = unwritten(q, (2, *self.rows), torch.float32).unbind()
-        sums = unwritten(q, self.sums, torch.float32) if self.added else None
-        self.launch_rows(self.grid_of_rows, (o, do, lse, dlse, lse_rows, delta, sums), (lse, dlse))
-        self.launch_keys(self.grid_of_keys, (q, k, v, do, dk, dv, sums, lse_rows, delta, alibi), (alibi,))
+        sums = unwritten(q, self.sums, self.type_of_sums) if self.added else None
+        steps = largest = found = None
+        if self.in_steps:
+            steps = unwritten(q, self.rows, torch.float32)
+            largest, found = unwritten(q, (2, 2, *reversed(self.grid_of_largest)), torch.float32).unbind()
+            self.launch_largest(self.grid_of_largest, (k, v, largest))
+        of_rows = o, do, lse, dlse, lse_rows, delta, sums, largest, steps
+        self.launch_rows(self.grid_of_rows, of_rows, (lse, dlse))
+        self.launch_keys(self.grid_of_keys, (q, k, v, do, dk, dv, sums, lse_rows, delta, steps, alibi), (alibi,))
+        if self.may_overflow:
+            self.launch_check(self.grid_of_largest, (dk, None, found))
         if sums is not None:
-            self.launch_queries(self.grid_of_queries, (sums, dq))
+            self.launch_queries(self.grid_of_queries, (sums, dq, steps, found if self.may_overflow else None))
         else:
             self.launch_queries(self.grid_of_queries, (q, k, v, do, dq, lse_rows, delta, alibi), (alibi,))
 
@@ -132,6 +157,21 @@ def boxes_read(
 ) -> list[Box]:  # fmt: skip
     """The boxes of what a kernel reads. boxed: makes one of so many rows and columns of a tensor."""
     return [boxed(x, rows, box) for x, rows in ((q, tile.BM), (k, tile.BN), (v, tile.BN), (do, tile.BM))]
+
+
+def with_steps(tile: Tile, loops: int) -> Tile:
+    """The tile of a kernel with so many loops that adds up in steps.
+
+    In the slots of dO, the rows of steps would take a slot from the rings. They are used at the end of an iteration,
+    and loaded by then. Where groups own dots, there is room for them.
+    """
+    options = dict(tile.options)
+    if tile.owned or "plan" not in options:
+        return tile
+    asked = json.loads(options["plan"])
+    rows = [{"argument": "steps_ptr", "loop": loop, "path": "pointers"} for loop in range(loops)]
+    options |= [plan(**asked | {"operands": [*asked.get("operands", ()), *rows]})]
+    return replace(tile, options=tuple(options.items()))
 
 
 def constants_of(tile: Tile, box: int) -> dict[str, Any]:
@@ -157,12 +197,12 @@ def run_backward(
     if q.numel() == 0 or k.numel() == 0:
         dq, dk, dv = (new_like(x, x.dtype).zero_() for x in (q, k, v))
         return dq, dk, dv
-    added = not torch.are_deterministic_algorithms_enabled()
+    same_bits = torch.are_deterministic_algorithms_enabled()
     dlse = None if dlse is None else dlse.contiguous().div(LN_2)
     lse, alibi = lse.contiguous(), None if alibi is None else alibi.contiguous()
     known = (
         do.stride(), q.shape, q.stride(), k.shape, k.stride(), v.shape, v.stride(), o.stride(), q.dtype, q.device, mask,
-        scale, softcap, added, dlse is None, alibi is None,
+        scale, softcap, same_bits, dlse is None, alibi is None,
     )  # fmt: skip
     launches = backwards.get(known)
     aligned = (do.data_ptr() | q.data_ptr() | k.data_ptr() | v.data_ptr() | o.data_ptr()) % TMA_BYTES == 0
@@ -170,7 +210,7 @@ def run_backward(
         return launches(do, dlse, q, k, v, o, lse, alibi)
     given = do, q, k, v, o
     do, q, k, v, o = (for_tma(x) for x in given)
-    launches = Backward(do, q, k, v, o, alibi, mask, scale, softcap, added)
+    launches = Backward(do, q, k, v, o, alibi, mask, scale, softcap, same_bits)
     if all(one is other for one, other in zip(given, (do, q, k, v, o), strict=True)):
         backwards.keep(known, launches)
     return launches(do, dlse, q, k, v, o, lse, alibi)

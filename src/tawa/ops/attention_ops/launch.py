@@ -8,12 +8,14 @@ or one persistent program per SM (`attention_tiles` has the choice).
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
+from tawa.ops.attention_ops.mask import Mask
+from tawa.ops.attention_ops.order import heads_in_pairs, heads_together, steps_of_queries
 from tawa.ops.attention_ops.tensors import for_tma, is_like_a_copy, new_like, rows_box
-from tawa.ops.attention_ops.tiles import ELSEWHERE, HOPPER, Boxes, MaskKind, Tile, Tiles, box_of, forward_tile
+from tawa.ops.attention_ops.tiles import ELSEWHERE, HOPPER, Boxes, Tile, Tiles, box_of, forward_tile
 from tawa.ops.calls.checks import check_capability
 from tawa.ops.calls.devices import is_hopper, multiprocessors, on_device
 from tawa.ops.calls.launches import Launches, once_for_all
@@ -32,6 +34,8 @@ LENGTHS = (
     "SK",
     "diagonal",
     "TOTAL_Q",
+    "together",
+    "PAIRED",
     "S",
     "MORE",
     "TABLE",
@@ -64,19 +68,6 @@ attention_two_parts: Any = under_tawa(two_parts.attention_two_parts)
 reorder_values: Any = under_tawa(reordered.reorder_values)
 REORDERED_ROWS = 128
 """Keys of V that one program reorders."""
-
-
-class Mask(NamedTuple):
-    """Which keys a row sees: up to ``row + diagonal`` if causal, and the last `window` of those if it is not 0."""
-
-    causal: bool
-    diagonal: int
-    window: int = 0
-
-    @property
-    def kind(self) -> MaskKind:
-        """Of the tables of tiles."""
-        return "window" if self.window else "causal" if self.causal else "full"
 
 
 def output_type(dtype: torch.dtype) -> torch.dtype:
@@ -131,8 +122,14 @@ class Forward:
         if self.two_of_v:
             made += [rows_box(x, rows, boxes.of_v) for x, rows in ((v, tile.BN), (o, tile.BM))]
         strides = [stride for it in factors for stride in ((0, 0) if it is None else it.stride())]
+        order: tuple[int | None, ...] = (None,)
+        if tile.persistent:
+            order = grid[1], heads_in_pairs(*grid, q.device) if tile.from_counter else grid[1]
+        elif tile.ordered and mask.causal:
+            lengths = steps_of_queries(grid[0], tile.BM, tile.BN, keys, mask)
+            order = (heads_together(lengths[::-1], grid[1], q.device),)
         numbers = (
-            *((grid[1],) if tile.persistent else ()), heads, queries, keys, mask.diagonal, scale, softcap or 1.0,
+            *order, heads, queries, keys, mask.diagonal, scale, softcap or 1.0,
             *(() if two else strides),
         )  # fmt: skip
         constants = {

@@ -28,11 +28,11 @@ from tawa.ops.attention_ops.launch import (
     NO_FACTORS,
     Factors,
     Forward,
-    Mask,
     known_forward,
     output_type,
     run_forward,
 )
+from tawa.ops.attention_ops.mask import Mask
 from tawa.ops.attention_ops.tensors import new_like
 from tawa.ops.calls.autocast import autocast
 from tawa.ops.calls.operators import defined, derived, not_derived

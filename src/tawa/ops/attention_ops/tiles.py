@@ -10,8 +10,9 @@ For D = 64 in 16 bits the softmax of a block takes longer than its dots. Three p
 in a CTA; with few keys under a causal mask, their different lengths cost more than a third group brings.
 
 Tiles of one length are taken from a counter by as many programs as there are SMs. The tiles of a causal mask differ in
-length: the persistent kernel takes them in pairs of equal length, from a counter if there are few keys. For many keys,
-single tiles from a counter balance better than pairs. Tiles behind a window do not differ much.
+length: the persistent kernel takes them from a counter in pairs of equal length, and at the end one by one, the longest
+first. So do three programs, without pairs. Tiles behind a window are single, too; the longest of some heads start
+first, in an order that the kernel computes.
 
 In fp8 the slots are half as large and the dots half as long: the groups gain from ping-pong.
 Without a mask, blocks of 256 keys are faster for D = 128: they rescale O half as often, and leave no registers for
@@ -37,10 +38,12 @@ as 99 KiB of shared memory and no TMA; stock Triton runs smaller tiles there.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
+from tawa.ops.attention_ops.mask import MaskKind
 from tawa.ops.calls.tables import plan
 
 LEAST_BOX = 64
@@ -54,7 +57,8 @@ class Tile:
 
     options: Tawa's launch options, by name. least: the tile is for this many keys and more (`for_length`).
     transposes_v: the kernel transposes V in fp8 itself, so the tile is for V as rows only. owned: consumer groups own
-    different dots of the backward kernel.
+    different dots of the backward kernel. ordered: the kernel computes its order of programs (`order.py`), for a Plan
+    that gives none.
     """
 
     BM: int
@@ -66,6 +70,12 @@ class Tile:
     least: int = 0
     transposes_v: bool = False
     owned: bool = False
+    ordered: bool = False
+
+    @property
+    def from_counter(self) -> bool:
+        """Whether programs take their tiles from a counter."""
+        return json.loads(dict(self.options).get("plan", "{}")).get("tiles") == "dynamic"
 
 
 Choice = tuple[Tile, ...]
@@ -75,10 +85,6 @@ One that transposes V stands behind the one for other V.
 """
 
 
-MaskKind = Literal["full", "causal", "window"]
-"""Every row of queries sees all keys; a causal mask without a window; a window, causal or not."""
-
-
 @dataclass(frozen=True, slots=True)
 class Tiles:
     """The tiles of each kernel.
@@ -86,8 +92,9 @@ class Tiles:
     forward, fp8: by the kind of mask and the head dimension of the box, in 16 and in 8 bits. two_parts: of a head
     dimension in two boxes, in 16 bits, by the columns of the first box and of the boxes of V; where there is none, one
     box is taken. varlen, two_parts_varlen: for packed sequences. Backward: gradients, where dQ is added up, by the
-    number of queries, and varlen_gradients, for packed sequences without a window; dkdv and dq, where dQ has a kernel
-    of its own; narrow, in place of dkdv, if a window or a softcap needs another tile.
+    number of queries, in_steps, where it is added up in whole numbers, and varlen_gradients, for packed sequences
+    without a window; dkdv and dq, where dQ has a kernel of its own; narrow, in place of dkdv, if a window or a softcap
+    needs another tile.
     """
 
     forward: Mapping[MaskKind, Mapping[int, Choice]]
@@ -96,6 +103,7 @@ class Tiles:
     dkdv: Mapping[int, Tile]
     dq: Mapping[int, Tile]
     gradients: Mapping[MaskKind, Mapping[int, Choice]] = field(default_factory=dict[MaskKind, Mapping[int, Choice]])
+    in_steps: Mapping[MaskKind, Mapping[int, Choice]] = field(default_factory=dict[MaskKind, Mapping[int, Choice]])
     varlen_gradients: Mapping[int, Tile] = field(default_factory=dict[int, Tile])
     narrow: Mapping[int, Tile] = field(default_factory=dict[int, Tile])
     two_parts: Mapping[MaskKind, Mapping[tuple[int, int], Choice]] = field(
@@ -132,7 +140,8 @@ _EXCHANGED = replace(_NARROW, options=(plan(groups=2, form="as_written"),))
 which hides no load."""
 _ONE_SLOT: dict[str, Any] = {"groups": 2, "form": "as_written", "operands": [{"ring": "queries"}]}
 """Q, dO and their rows share the slots of one ring."""
-_LAGGED = replace(_NARROW, BM=128, options=(plan(**_ONE_SLOT, loops=[{"behind": True}]),))
+_SHARING = replace(_NARROW, BM=128, options=(plan(**_ONE_SLOT),))
+_LAGGED = replace(_SHARING, options=(plan(**_ONE_SLOT, loops=[{"behind": True}]),))
 _LAGGED_BELOW = replace(_LAGGED, options=(plan(**_ONE_SLOT, loops=[{"loop": 1, "behind": True}]),))
 """Only the loop below the diagonal has the lag: the loop over the diagonal has few blocks."""
 _OWNED = Tile(64, 64, 8, 2, options=(plan(groups=2, split="columns", form="as_written"),), owned=True)
@@ -156,17 +165,16 @@ HOPPER = Tiles(
         "causal": {
             64: (
                 _PAIRS_FROM_COUNTER,
-                replace(_THREE, options=(plan(**FROM_COUNTER, **THREE_PROGRAMS),), least=4096),
-                replace(_THREE, options=(IN_ORDER, plan(**THREE_PROGRAMS)), least=8192),
+                replace(_THREE, options=(plan(**LONGEST_FIRST, **THREE_PROGRAMS),), least=4096),
             ),
-            128: (_PAIRS_FROM_COUNTER, replace(_PAIRS, least=2048), replace(_LARGE, least=16384)),
+            128: (_PAIRS_FROM_COUNTER,),
             256: (
                 _WIDE,
                 replace(_WIDE, persistent=True, options=(IN_ORDER, plan(**IN_SLICES)), least=1024),
                 replace(_WIDE, least=16384),
             ),
         },
-        "window": {64: (_PAIRS,), 128: (_PAIRS,), 256: (replace(_WIDE, options=(IN_ORDER,)),)},
+        "window": {64: (_PAIRS,), 128: (replace(_LARGE, ordered=True),), 256: (replace(_WIDE, options=(IN_ORDER,)),)},
     },
     fp8={
         "full": {
@@ -178,7 +186,7 @@ HOPPER = Tiles(
             64: (_SHARED_SM,),
             128: _converter_below(
                 2048,
-                replace(_LARGE, options=(PING_PONG, plan(**LONGEST_FIRST))),
+                replace(_PAIRS, options=(PING_PONG, plan(tiles="dynamic"))),
                 replace(_LARGE, options=(plan(**LONGEST_FIRST, **CONVERTED),)),
             ),
             256: (replace(_LARGE, options=(plan(**LONGEST_FIRST, **IN_SLICES),)),),
@@ -189,7 +197,7 @@ HOPPER = Tiles(
             256: (replace(_PAIRS, BN=64, options=(PING_PONG,)),),
         },
     },
-    varlen={64: _PAIRS, 128: _PAIRS, 256: replace(_WIDE, options=(IN_ORDER,))},
+    varlen={64: _PAIRS_FROM_COUNTER, 128: _PAIRS_FROM_COUNTER, 256: replace(_WIDE, options=(IN_ORDER,))},
     gradients={
         "full": {
             64: (replace(_NARROW, BM=128, options=(plan(groups=2, **FROM_COUNTER),)), replace(_LAGGED, least=4096)),
@@ -205,6 +213,10 @@ HOPPER = Tiles(
             256: (_OWNED,),
         },
         "window": {64: (_NARROW,), 128: (_NARROW,)},
+    },
+    in_steps={
+        "full": {64: (replace(_LAGGED, least=4096),), 128: (replace(_EXCHANGED, least=4096),), 256: (_OWNED,)},
+        "causal": {64: (replace(_SHARING, least=4096),), 128: (replace(_EXCHANGED, least=4096),), 256: (_OWNED,)},
     },
     varlen_gradients={64: replace(_PACKED, BM=128), 128: _PACKED},
     narrow={64: _NARROW},
@@ -285,20 +297,19 @@ def forward_tile(
 
 
 def backward_tiles(
-    tiles: Tiles, box: int, added: bool, mask: MaskKind, softcap: bool, queries: int | None
+    tiles: Tiles, box: int, same_bits: bool, mask: MaskKind, softcap: bool, queries: int | None
 ) -> tuple[Tile, Tile | None]:
     """The tile of the kernel for dK and dV, and that of the one for dQ; None where the first adds dQ up.
 
-    added: whether it may. queries: of a head; None for packed sequences. A softcap needs registers, as a window does,
+    same_bits: each time. queries: of a head; None for packed sequences. A softcap needs registers, as a window does,
     and gets its tiles.
     """
     kind: MaskKind = "window" if softcap else mask
-    choice = tiles.gradients.get(kind, {}).get(box) if added else None
-    if added and queries is None and kind != "window":
-        choice = (tiles.varlen_gradients[box],) if box in tiles.varlen_gradients else None
-    if choice is not None:
-        tile = for_length(choice, queries or 0)
-        assert tile is not None
+    choice = (tiles.in_steps if same_bits else tiles.gradients).get(kind, {}).get(box)
+    if queries is None and (same_bits or kind != "window"):
+        choice = (tiles.varlen_gradients[box],) if not same_bits and box in tiles.varlen_gradients else None
+    tile = for_length(choice, queries or 0) if choice is not None else None
+    if tile is not None:
         return tile, None
     return tiles.narrow.get(box, tiles.dkdv[box]) if kind == "window" else tiles.dkdv[box], tiles.dq[box]
 

@@ -17,7 +17,8 @@ from tawa.ops.attention_ops.backward_launch import (
     constants_of,
 )
 from tawa.ops.attention_ops.checks import MOST_ROWS
-from tawa.ops.attention_ops.launch import LN_2, Mask, tiles_for, under_tawa
+from tawa.ops.attention_ops.launch import LN_2, tiles_for, under_tawa
+from tawa.ops.attention_ops.mask import Mask
 from tawa.ops.attention_ops.tensors import MOST_OFFSET, for_ragged, ragged_box
 from tawa.ops.attention_ops.tiles import backward_tiles, box_of
 from tawa.ops.attention_ops.varlen_launch import ShareList, has_work
@@ -38,19 +39,19 @@ WIDTH: int = backward.WIDTH.value
 class VarlenBackward:
     """The backward launches for tensors that differ in their numbers of rows and addresses only, with the same options.
 
-    It is made from tensors that fit a ragged descriptor. sequences: their number. softcap: 0 for none. added: whether
-    dQ is added up.
+    It is made from tensors that fit a ragged descriptor. sequences: their number. softcap: 0 for none. same_bits:
+    each time.
     """
 
     def __init__(
         self, do: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, sequences: int,
-        causal: bool, window: int, scale: float, softcap: float, added: bool,
+        causal: bool, window: int, scale: float, softcap: float, same_bits: bool,
     ) -> None:  # fmt: skip
         check_capability(q)
         (_, self.heads, head_dim), self.key_heads = q.shape, k.shape[1]
         self.box = box = box_of(head_dim)
         kind = Mask(causal, 0, window).kind
-        tile, of_queries = backward_tiles(tiles_for(q.device), box, added, kind, softcap > 0, queries=None)
+        tile, of_queries = backward_tiles(tiles_for(q.device), box, same_bits, kind, softcap > 0, queries=None)
         self.added, self.sequences, self.device = of_queries is None, sequences, q.device.index
         rows = tile.BM if of_queries is None else of_queries.BM
         self.of_queries, self.of_keys = ShareList(sequences, rows), ShareList(sequences, tile.BN)
@@ -126,16 +127,16 @@ def run_varlen_backward(
         return dq, dk, dv
     sequences = cu_seqlens_q.shape[0] - 1
     check_workspace(q, sequences)
-    added = not torch.are_deterministic_algorithms_enabled()
+    same_bits = torch.are_deterministic_algorithms_enabled()
     dlse = None if dlse is None else dlse.contiguous().div(LN_2)
     do, q, k, v, o = given = tuple(for_ragged(x) for x in (do, q, k, v, o))
     known = (
         *(x.stride() for x in given), *(x.shape[1:] for x in given), q.dtype, q.device, sequences, causal, window,
-        scale, softcap, added, dlse is None,
+        scale, softcap, same_bits, dlse is None,
     )  # fmt: skip
     launches = backwards.get(known)
     if launches is None:
-        made = VarlenBackward(do, q, k, v, o, sequences, causal, window, scale, softcap, added)
+        made = VarlenBackward(do, q, k, v, o, sequences, causal, window, scale, softcap, same_bits)
         launches = backwards.keep(known, made)
     return launches(do, dlse, q, k, v, o, lse.contiguous(), cu_seqlens_q.contiguous(), cu_seqlens_k.contiguous())
 

@@ -202,12 +202,13 @@ def scheduled(plan: Plan, schedules: dict[int, tuple[Schedule, ...]]) -> Plan:
 # -- prefetched loads ------------------------------------------------------------------------------------------------
 
 
-def choose_ahead(module: Module, plan: Plan) -> Plan:
+def choose_ahead(module: Module, plan: Plan, spills: bool = False) -> Plan:
     """The loads of consumers to prefetch, up to `BYTES_AHEAD`, where the Plan leaves that open.
 
     In loops with a pinned schedule nothing is left open: the schedule places the loads that the loop has now. A
     kernel without partitions prefetches in loops without dots, since Triton's pipeliner serves the others, and only
-    where an iteration has enough to do; raises PlanError if its Plan wants rows ahead, and there are none.
+    where an iteration has enough to do, and where registers are left: `spills` says that stock Triton's kernel spills.
+    Raises PlanError if its Plan wants rows ahead, and there are none.
     """
     staged = {it.loop for it in plan.loops if it.schedule is not None}
     found: dict[Name, OperandPlan] = {}
@@ -216,7 +217,7 @@ def choose_ahead(module: Module, plan: Plan) -> Plan:
         for op in scope.walk():
             loop = ForOp.of(op)
             if loop and not loop.unsigned and _may_load_ahead(loop, unpartitioned):
-                full = loop_number(op) in staged or (unpartitioned and not _hides_loads(loop, num_warps))
+                full = loop_number(op) in staged or (unpartitioned and (spills or not _hides_loads(loop, num_warps)))
                 for load in AheadLoads(loop).loads(_Room(plan, num_warps, 0 if full else BYTES_AHEAD).has):
                     name, line = name_of(load.op), _line(module, load.op)
                     found.setdefault(name, OperandPlan(*name, "consumer", prefetched=True, line=line))

@@ -87,6 +87,7 @@ class Target:
     groups: the consumer groups that share the tile; the module is then the program of one group.
     stock_copies: how stock Triton loads the tiles.
     launch_warps: the warps of the launch if they are fewer than those of a consumer; else 0 or the same number.
+    spills: whether a kernel without partitions spills under stock Triton.
     machine: that the kernel is compiled for.
     """
 
@@ -96,6 +97,7 @@ class Target:
     groups: int = 1
     stock_copies: StockCopies = "tma"
     launch_warps: int = 0
+    spills: bool = False
     machine: Machine = SM_90
 
 

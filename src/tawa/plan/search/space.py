@@ -19,7 +19,7 @@ from itertools import product
 from statistics import geometric_mean
 
 from tawa.analysis.dims.shared_programs import find_shared
-from tawa.analysis.loops.loads_around import has_loads_around_loops
+from tawa.analysis.loops.loads_around import has_dots_before_loops, has_loads_around_loops
 from tawa.analysis.loops.rows import has_loops_of_rows
 from tawa.analysis.loops.split_sums import find_split_sums
 from tawa.analysis.resources import AccumulatorInfo, RegisterInfo, SharedInfo
@@ -64,8 +64,8 @@ class Space:
     TMA can make in place of pointers. persistent: whether the kernel has a persistent form. facts: of stock
     Triton's compiled kernel, if known. shares: whether neighbouring programs load the same tiles, so that several can
     share a CTA. splits: whether programs may share a tile: its loop allows it, and so does the user. rows, around:
-    whether a loop is one of rows, and whether tiles that are loaded on one side of a loop are needed behind it only, so
-    that the kernel may gain without partitions. max_registers: ``maxnreg`` of the
+    whether a loop is one of rows, and whether tiles that are loaded on one side of a loop are needed behind it only, or
+    a dot stands before it, so that the kernel may gain without partitions. max_registers: ``maxnreg`` of the
     launch. machine: that executes it.
     """
 
@@ -100,7 +100,8 @@ class Space:
         splits = ours and options.precision == "relaxed" and (pins is None or pins.split_k is None)
         splits = splits and not isinstance(find_split_sums(kernel), Remark)
         num_warps, num_stages, limit = launch
-        without = {"rows": has_loops_of_rows(kernel), "around": has_loads_around_loops(kernel)}
+        around = has_loads_around_loops(kernel) or has_dots_before_loops(kernel)
+        without = {"rows": has_loops_of_rows(kernel), "around": around}
         return Space(
             num_warps, num_stages, workload, promoted, persistent, None, shares, splits, **without,
             max_registers=limit, machine=machine,

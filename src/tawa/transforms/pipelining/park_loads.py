@@ -19,7 +19,8 @@ Requires: TTGIR behind Triton's pipeliner; nothing is specialised.
 Ensures: the same values. The copies form the oldest group of cp.async, so the waits of the loop, which count the groups
 behind it, stay right. A product whose conversion goes is rounded apart.
 Declines: loads of memory that the kernel may write, of kernels with atomics, of less than four bytes at a time, with a
-value for masked lanes other than 0, or whose address depends on the loop; and what `room` does not hold.
+value for masked lanes other than 0, or whose address depends on the loop; of memory from which a later loop loads rows,
+since a load brings these to L1, and a copy passes it by; and what `room` does not hold.
 """
 
 from __future__ import annotations

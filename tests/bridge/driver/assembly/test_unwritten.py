@@ -182,23 +182,19 @@ def with_loops_copied(reads: Any) -> Any:
     return [(it.line, it.sum, it.base, it.place) for it in reads if it.place is not None]
 
 
-def test_such_a_read_in_code_of_ptxas_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_such_a_read_in_code_of_ptxas_is_found_and_the_code_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Two loops with a peeled iteration each: ptxas computes what these share on the path into the first one."""
-    ptx = compile_case(find("persistent_fp16_d128_causal"), pinned(1, 0)).asm["ptx"]
-    monkeypatch.setattr(wgmma_descriptors, "copied", with_loops_copied)
-    for text, is_sound in ((ptx, True), (place_descriptors(ptx), False)):
-        sass = disassembled(assembled(text, tmp_path))
-        assert sass is not None
-        assert (not unwritten(sass)) == is_sound
-
-
-def test_code_with_such_a_read_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRITON_ALWAYS_COMPILE", "1")
     monkeypatch.setattr(wgmma_descriptors, "copied", with_loops_copied)
     kept = compile_case(find("persistent_fp16_d128_causal"), pinned(1, 0)).asm
-    assert place_descriptors(kept["ptx"]) != kept["ptx"], "it spills, and was tried"
-    sass = disassembled(kept["cubin"])
-    assert sass is not None and not unwritten(sass)
+    placed = place_descriptors(kept["ptx"])
+    assert placed != kept["ptx"], "it spills, and was tried"
+    for cubin, is_sound in ((kept["cubin"], True), (assembled(placed, tmp_path), False)):
+        sass = disassembled(cubin)
+        assert sass is not None
+        assert (not unwritten(sass)) == is_sound
 
 
 @pytest.mark.skipif(not EVERY_CASE, reason="a change looks at those of two loops, below")
@@ -253,6 +249,6 @@ def test_the_copies_of_two_loops_are_opaque(tmp_path: Path) -> None:
     assert kept["ptx"].count("%laneid") >= 2, "the descriptors of two loops were placed"
     transparent = kept["ptx"].replace("%tawa_low, 1, 31, -1;", "%tawa_low, 0, 31, -1;")
     transparent = re.sub(r"add\.u32 \t%tawa_low, %tawa_low, .*;", "", transparent)
-    for text, is_sound in ((kept["ptx"], True), (transparent, False)):
-        sass = disassembled(assembled(text, tmp_path))
+    for cubin, is_sound in ((kept["cubin"], True), (assembled(transparent, tmp_path), False)):
+        sass = disassembled(cubin)
         assert sass is not None and (not unwritten(sass)) == is_sound

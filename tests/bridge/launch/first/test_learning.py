@@ -28,7 +28,7 @@ from tests.bridge.launching import Launching, in_threads
 from tests.cases.gemm.declined import single_dot
 from tests.cases.small.row_kernels import decayed, scored, summed
 
-pytestmark = pytest.mark.contract
+pytestmark = pytest.mark.usefixtures("without_ptx")
 
 STOCK, OWN = 1, 2
 """The functions of stock Triton's kernel and of the first specialised one, in the order in which they are loaded."""
@@ -73,6 +73,7 @@ def last(gpu: Launching) -> int:
     return function_of(gpu.launched[-1])
 
 
+@pytest.mark.contract
 @pytest.mark.parametrize("faster", [True, False])
 def test_the_faster_one_is_launched_in_the_end(faster: bool, gpu: Launching, clock: FakeClock, installed: None) -> None:
     clock.times_ms = {STOCK: 1.0, OWN: 0.8 if faster else 1.05}
@@ -130,6 +131,7 @@ def test_a_launch_that_the_gpu_waits_for_says_nothing(gpu: Launching, clock: Fak
     assert clock.marks == marks == 0, "it has given up"
 
 
+@pytest.mark.contract
 def test_a_form_that_rounds_otherwise_takes_no_part(
     gpu: Launching, clock: FakeClock, installed: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -141,6 +143,7 @@ def test_a_form_that_rounds_otherwise_takes_no_part(
     assert entry.plan.form == "stock"
 
 
+@pytest.mark.contract
 def test_a_capture_gets_the_champion_untimed(gpu: Launching, clock: FakeClock, installed: None) -> None:
     clock.times_ms, function, capturing = {STOCK: 1.0, OWN: 0.8}, gemm(), [False]
     made = described_product(function)
@@ -171,6 +174,7 @@ def test_the_next_process_begins_with_what_was_learned(gpu: Launching, clock: Fa
     assert clock.marks == 0
 
 
+@pytest.mark.contract
 @pytest.mark.parametrize("winner", [OWN, OWN + 1])
 def test_the_next_process_compiles_nothing_again(
     winner: int, gpu: Launching, clock: FakeClock, installed: None
@@ -186,6 +190,7 @@ def test_the_next_process_compiles_nothing_again(
     assert all(MADE) and last(gpu) > STOCK + FORMS
 
 
+@pytest.mark.contract
 @pytest.mark.parametrize("winner", [OWN, OWN + 1])
 def test_a_tuner_of_the_next_process_measures_what_was_learned(
     winner: int, gpu: Launching, clock: FakeClock, installed: None
@@ -248,6 +253,7 @@ def test_the_report_tells_what_is_being_learned(gpu: Launching, clock: FakeClock
     assert "learning: K <= 64, 1 program: stock Triton" in told and "so far" in told
 
 
+@pytest.mark.contract
 def test_several_threads_learn_together(gpu: Launching, clock: FakeClock, installed: None) -> None:
     clock.times_ms, function = {STOCK: 1.0, OWN: 0.8}, gemm()
     described_product(function)
@@ -271,6 +277,7 @@ def test_a_launch_that_overlaps_the_next_one_is_not_timed(gpu: Launching, clock:
     assert clock.marks == 0 and not entries()
 
 
+@pytest.mark.contract
 def test_a_tuner_measures_one_kernel_and_starts_nothing(gpu: Launching, clock: FakeClock, installed: None) -> None:
     clock.times_ms, function = {STOCK: 1.0, OWN: 0.9}, gemm()
     described_product(function)
@@ -289,6 +296,7 @@ def test_a_tuner_measures_one_kernel_and_starts_nothing(gpu: Launching, clock: F
     assert last(gpu) == OWN
 
 
+@pytest.mark.contract
 def test_a_form_that_cannot_be_launched_is_no_error_of_a_launch(
     gpu: Launching, clock: FakeClock, installed: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -361,6 +369,7 @@ def test_a_kernel_that_rounds_otherwise_is_never_launched(
     assert {function_of(it) for it in gpu.launched} == {STOCK}
 
 
+@pytest.mark.contract
 def test_a_warmup_waits_for_what_earlier_launches_wait_for(
     gpu: Launching, clock: FakeClock, installed: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -417,6 +426,7 @@ def rows_of_a_chunk(function: Any) -> Any:
     return function[(8,)](a, k, g, out, 2, 16, B=16, N=64, num_warps=1)
 
 
+@pytest.mark.contract
 @pytest.mark.parametrize("faster", [True, False])
 def test_a_kernel_that_is_declined_is_tried_without_partitions(
     faster: bool, gpu: Launching, clock: FakeClock, installed: None

@@ -65,6 +65,7 @@ def test_an_argument_with_the_name_of_a_product_elsewhere_is_none(begin: str) ->
     assert other_rounding(product + other + _END, begin + product + added + _END)
 
 
+@pytest.mark.usefixtures("without_ptx")
 @pytest.mark.parametrize(("name", "same"), [("epilogue_all_pointers", False), ("epilogue_all", True)])
 def test_it_finds_the_kernel_whose_bits_were_seen_to_differ(name: str, same: bool) -> None:
     """bench/results/bits.json: of all cases that were compared, only forms of the former have other bits."""

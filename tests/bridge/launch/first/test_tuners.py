@@ -21,7 +21,7 @@ from tests.bridge.launch.first.conftest import MADE, FakeClock, function_of
 from tests.bridge.launch.test_cost import DESCRIPTORS
 from tests.bridge.launching import Launching
 
-pytestmark = pytest.mark.contract
+pytestmark = pytest.mark.usefixtures("without_ptx")
 
 FIRST, SECOND, FAR = 1, 2, 3
 """The functions of the first process: stock Triton's kernels of three configurations, in the order of their list."""
@@ -73,6 +73,7 @@ def functions(gpu: Launching, since: int = 0) -> list[int]:
     return [function_of(it) for it in gpu.launched[since:]]
 
 
+@pytest.mark.contract
 def test_the_twins_of_the_fastest_few_are_made_after_the_tuning(gpu: Launching, cold: Any, clock: FakeClock) -> None:
     assert MADE == [False, False]
     clock.times_ms[4] = 0.9
@@ -86,6 +87,7 @@ def made_by(function: Any) -> list[Any]:
     return list(function.fn.device_caches[0][0].values())
 
 
+@pytest.mark.contract
 def test_a_twin_is_one_more_candidate_of_the_next_process(gpu: Launching, cold: Any, clock: FakeClock) -> None:
     clock.times_ms |= {**AS_BEFORE, SECOND_TWIN: 0.8}
     function, before = tuned(clock), len(gpu.launched)
@@ -116,6 +118,7 @@ def test_a_twin_that_is_not_faster_changes_nothing(gpu: Launching, cold: Any, cl
     assert function.best_config.num_stages == 2 and functions(gpu)[-1] == AGAIN
 
 
+@pytest.mark.contract
 def test_hooks_of_a_tuner_run_before_each_launch(gpu: Launching, cold: Any, clock: FakeClock) -> None:
     seen: list[int] = []
     configs = [
@@ -127,6 +130,7 @@ def test_hooks_of_a_tuner_run_before_each_launch(gpu: Launching, cold: Any, cloc
     assert seen == list(range(before, len(gpu.launched))) and len(seen) == 11
 
 
+@pytest.mark.contract
 def test_a_twin_that_cannot_be_launched_is_left_out(
     gpu: Launching, cold: Any, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,6 +148,7 @@ def test_a_twin_that_cannot_be_launched_is_left_out(
     assert function.best_config.num_stages == 2 and functions(gpu)[-1] == AGAIN
 
 
+@pytest.mark.contract
 def test_the_kernel_of_a_measurement_does_not_change_within_it(gpu: Launching, cold: Any, clock: FakeClock) -> None:
     second = made_by(cold)[1]
     first = second._run
@@ -233,6 +238,7 @@ def test_what_is_stored_is_dropped_once_after_the_last_twin(late: bool) -> None:
     assert dropped == ["choice"]
 
 
+@pytest.mark.contract
 @pytest.mark.parametrize("result", [1.0, [1.0, 1.0], (1.0, "a file"), None, math.inf])
 def test_the_result_of_a_measurement_is_passed_on_whatever_it_is(result: Any) -> None:
     assert wrap_bench(lambda owner: result)(object()) is result

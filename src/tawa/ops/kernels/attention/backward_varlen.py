@@ -41,8 +41,8 @@ def varlen_rows(
         if dlse_ptr is not None:
             dlse = dlse_ptr + first
         at = tl.cast(h, tl.int64) * SP + padded_start(end_q - SQ, tl.load(row + 5))
-        gradient_rows_tile(o_desc, do_desc, lse_ptr + first, dlse, lse_rows_ptr, delta_ptr, dq_ptr, (end_q, SQ), h,
-                           tl.load(row), SQ, at, BM, D)  # fmt: skip
+        gradient_rows_tile(o_desc, do_desc, lse_ptr + first, dlse, lse_rows_ptr, delta_ptr, None, dq_ptr, (end_q, SQ),
+                           h, tl.load(row), SQ, at, 0.0, 0.0, 0, BM, D, False)  # fmt: skip
 
 
 @triton.jit
@@ -56,7 +56,7 @@ def varlen_dkdv(
         key_head, row = listed(items_ptr, tl.program_id(0), HK)
         end_k, SK, end_q, SQ = tl.load(row + 1), tl.load(row + 2), tl.load(row + 3), tl.load(row + 4)
         at = padded_start(end_q - SQ, tl.load(row + 5))
-        gradient_keys_tile(q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, dq_desc, lse_ptr, delta_ptr, None,
+        gradient_keys_tile(q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, dq_desc, lse_ptr, delta_ptr, None, None,
                            (end_q, SQ), (end_k, SK), key_head, tl.load(row), at, SQ, SP, SK, SK - SQ, scale, softcap,
                            GROUP, BM, BN, D, CAUSAL, WINDOW, False, SOFTCAP, ADDED, False, False)  # fmt: skip
 
@@ -84,4 +84,4 @@ def varlen_dq_of_sums(sums_ptr, dq_desc, items_ptr, H, SP, scale, BM: tl.constex
         h, row = listed(items_ptr, tl.program_id(0), H)
         end_q, SQ = tl.load(row + 1), tl.load(row + 2)
         at = tl.cast(h, tl.int64) * SP + padded_start(end_q - SQ, tl.load(row + 5))
-        sums_tile(sums_ptr, dq_desc, (end_q, SQ), h, tl.load(row), at, scale, BM, D)
+        sums_tile(sums_ptr, None, True, dq_desc, (end_q, SQ), h, tl.load(row), at, scale, BM, D, False)

@@ -17,6 +17,7 @@ from tawa.ops.kernels.attention.parts import (
     load_rows,
     load_second,
     load_values,
+    longest_first,
     modified,
     softmax_step,
     store_rows,
@@ -29,13 +30,19 @@ from tawa.ops.kernels.attention.reordered import reorder_keys
 
 @triton.jit
 def attend(
-    acc, acc2, m_i, l_i, q, q2, k_desc, k2_desc, v_desc, v2_desc, b, h, rows, low, high, diagonal, SK, scale, slope,
-    softcap, BN: tl.constexpr, D: tl.constexpr, D2: tl.constexpr, V1: tl.constexpr, V2: tl.constexpr,
+    acc, acc2, m_i, l_i, q, q2, k_desc, k2_desc, v_desc, v2_desc, b, h, rows, low, high, gap, gap_at, diagonal, SK,
+    scale, slope, softcap, BN: tl.constexpr, D: tl.constexpr, D2: tl.constexpr, V1: tl.constexpr, V2: tl.constexpr,
     V_T: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr, ALIBI: tl.constexpr, SOFTCAP: tl.constexpr,
     MASKED: tl.constexpr,
 ):  # fmt: skip
-    """Attends to the blocks of keys in [low, high). MASKED: not every row sees all of their keys."""
-    for n in range(low, high, BN):
+    """Attends to the blocks of keys in [low, high). MASKED: not every row sees all of their keys.
+
+    With a window the masked blocks are those on both of its edges: `gap` keys from `gap_at` on are left out.
+    """
+    for at in range(low, high - gap, BN):
+        n = at
+        if MASKED and WINDOW:
+            n = tl.where(at < gap_at, at, at + gap)
         k = load_rows(k_desc, b, h, n, BN, D)
         s = tl.dot(q, k.T)
         if D2:
@@ -67,7 +74,7 @@ def attention_tile(
     q2_desc=None, k2_desc=None, v2_desc=None, o2_desc=None, D2: tl.constexpr = 0, V1: tl.constexpr = 0,
     V2: tl.constexpr = 0, o_factor=None,
 ):  # fmt: skip
-    """The rows of one tile of query head h, in up to three loops over the keys.
+    """The rows of one tile of query head h, in up to two loops over the keys: without a mask, and with one.
 
     of_q, of_k: the batch, or the packed sequence (`load_rows`). Row 0 has its logarithm at ``lse_ptr + head * SUMS``.
     D2: the columns of Q and K in boxes of their own after the first D. V1, V2: those of V and O in their first and
@@ -83,17 +90,15 @@ def attention_tile(
     q = load_rows(q_desc, of_q, h, tile * BM, BM, D)
     q2 = load_second(q2_desc, of_q, h, tile * BM, BM, D, D2) if D2 else None
     low, full_low, full_high, high = key_range(tile * BM, diagonal, SK, BM, BN, CAUSAL, WINDOW)
-    if WINDOW:
-        acc, acc2, m_i, l_i = attend(acc, acc2, m_i, l_i, q, q2, k_desc, k2_desc, v_desc, v2_desc, of_k, h // GROUP,
-                                     rows[:, None], low, min(full_low, high), diagonal, SK, scale, slope, softcap, BN,
-                                     D, D2, VALUES, V2, V_T, CAUSAL, WINDOW, ALIBI, SOFTCAP, True)  # fmt: skip
     acc, acc2, m_i, l_i = attend(acc, acc2, m_i, l_i, q, q2, k_desc, k2_desc, v_desc, v2_desc, of_k, h // GROUP,
-                                 rows[:, None], full_low, full_high, diagonal, SK, scale, slope, softcap, BN,
+                                 rows[:, None], full_low, full_high, 0, 0, diagonal, SK, scale, slope, softcap, BN,
                                  D, D2, VALUES, V2, V_T, CAUSAL, WINDOW, ALIBI, SOFTCAP, False)  # fmt: skip
-    if CAUSAL or not EVEN:
+    if CAUSAL or WINDOW or not EVEN:
+        gap = full_high - full_low if WINDOW else 0
         acc, acc2, m_i, l_i = attend(acc, acc2, m_i, l_i, q, q2, k_desc, k2_desc, v_desc, v2_desc, of_k, h // GROUP,
-                                     rows[:, None], full_high, high, diagonal, SK, scale, slope, softcap, BN,
-                                     D, D2, VALUES, V2, V_T, CAUSAL, WINDOW, ALIBI, SOFTCAP, True)  # fmt: skip
+                                     rows[:, None], low if WINDOW else full_high, high, gap, full_low, diagonal, SK,
+                                     scale, slope, softcap, BN, D, D2, VALUES, V2, V_T, CAUSAL, WINDOW, ALIBI,
+                                     SOFTCAP, True)  # fmt: skip
     o, lse = finish(acc, m_i, l_i)
     if o_factor is not None:
         o = o * o_factor
@@ -107,20 +112,20 @@ def attention_tile(
 
 @triton.jit
 def attention_two_loops(
-    q_desc, k_desc, v_desc, o_desc, lse_ptr, slopes_ptr, q_factors_ptr, k_factors_ptr, v_factors_ptr, H, SQ, SK,
-    diagonal, scale, softcap, FQ_B, FQ_H, FK_B, FK_H, FV_B, FV_H,
+    q_desc, k_desc, v_desc, o_desc, lse_ptr, slopes_ptr, q_factors_ptr, k_factors_ptr, v_factors_ptr, together,
+    H, SQ, SK, diagonal, scale, softcap, FQ_B, FQ_H, FK_B, FK_H, FV_B, FV_H,
     GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, V_T: tl.constexpr, CAUSAL: tl.constexpr,
     WINDOW: tl.constexpr, ALIBI: tl.constexpr, SOFTCAP: tl.constexpr, EVEN: tl.constexpr,
 ):  # fmt: skip
     """A loop without a mask over the blocks that all rows see, then a masked one over the diagonal or the last keys.
 
-    A window adds a loop over its far edge before them. EVEN: SK is a multiple of BN, so that full attention needs only
-    one loop. Grid: tiles of BM queries, heads of all batches; the longest tiles of a causal mask start first.
+    With a window the masked loop takes its far edge, too. EVEN: SK is a multiple of BN, so that full attention needs
+    only one loop. together: as in `longest_first`. Grid: tiles of BM queries, heads of all batches; the longest tiles
+    of a head start first under a causal mask.
     """
-    tile = tl.program_id(0)
+    head, tile = longest_first(together)
     if CAUSAL:
         tile = tl.num_programs(0) - 1 - tile
-    head = tl.program_id(1)
     b, h = head // H, head % H
     scale = scale * factor(q_factors_ptr, b, h // GROUP, FQ_B, FQ_H) * factor(k_factors_ptr, b, h // GROUP, FK_B, FK_H)
     o_factor = factor(v_factors_ptr, b, h // GROUP, FV_B, FV_H) if v_factors_ptr is not None else None

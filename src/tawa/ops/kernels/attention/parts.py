@@ -89,6 +89,24 @@ def factor(factors_ptr, b, h, STRIDE_B, STRIDE_H):
 
 
 @triton.jit
+def longest_first(together):
+    """The head and the tile of a program, for a Plan by which programs start in their order, if tile 0 takes longest.
+
+    The heads of all batches are taken `together` at a time. Of these the longest tiles start first, so that short ones
+    are left for the end. None: the tiles of a head start behind those of the head before. Grid: tiles, heads.
+    """
+    tile, head = tl.program_id(0), tl.program_id(1)
+    if together is not None:
+        tiles, heads = tl.num_programs(0), tl.num_programs(1)
+        program = head * tiles + tile
+        first = program // (together * tiles) * together
+        within = program % (together * tiles)
+        size = min(heads - first, together)
+        head, tile = first + within % size, within // size
+    return head, tile
+
+
+@triton.jit
 def key_range(m, diagonal, SK, BM: tl.constexpr, BN: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr):
     """The keys that the rows m .. m + BM - 1 see.
 

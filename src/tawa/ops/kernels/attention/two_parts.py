@@ -17,20 +17,20 @@ import triton
 import triton.language as tl
 
 from tawa.ops.kernels.attention.forward import attention_tile
+from tawa.ops.kernels.attention.parts import longest_first
 
 
 @triton.jit
 def attention_two_parts(
-    q_desc, k_desc, v_desc, o_desc, q2_desc, k2_desc, v2_desc, o2_desc, lse_ptr, slopes_ptr, H, SQ, SK, diagonal, scale,
-    softcap, GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, D2: tl.constexpr,
-    V1: tl.constexpr, V2: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr, ALIBI: tl.constexpr,
-    SOFTCAP: tl.constexpr, EVEN: tl.constexpr,
+    q_desc, k_desc, v_desc, o_desc, q2_desc, k2_desc, v2_desc, o2_desc, lse_ptr, slopes_ptr, together, H, SQ, SK,
+    diagonal, scale, softcap, GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr,
+    D2: tl.constexpr, V1: tl.constexpr, V2: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr,
+    ALIBI: tl.constexpr, SOFTCAP: tl.constexpr, EVEN: tl.constexpr,
 ):  # fmt: skip
     """As `attention_two_loops`. V2: 0 if V and O have one box, of V1 columns; `v2_desc` and `o2_desc` are None then."""
-    tile = tl.program_id(0)
+    head, tile = longest_first(together)
     if CAUSAL:
         tile = tl.num_programs(0) - 1 - tile
-    head = tl.program_id(1)
     b, h = head // H, head % H
     attention_tile(q_desc, k_desc, v_desc, o_desc, lse_ptr, slopes_ptr, tile, b, b, h, head, SQ, SQ, SK, diagonal,
                    scale, softcap, GROUP, BM, BN, D, False, CAUSAL, WINDOW, ALIBI, SOFTCAP, EVEN, q2_desc, k2_desc,
