@@ -9,7 +9,7 @@ dots in all, and in one order.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -74,7 +74,7 @@ class Backward:
         }
         even = not mask.causal and keys % tile.BN == 0  # the causal kernel does not depend on it
         if self.in_steps:
-            tile = with_steps(tile, 1 + (not even))
+            tile = with_steps(tile, range(group > 1, 1 + (not even) + (group > 1)))
         dq, dk, dv = (new_like(it, it.dtype) for it in like)
         self.grid_of_largest = blocks(keys, SEEN), batches * key_heads
         of_keys, sizes = (rows_box(k, SEEN, box), rows_box(v, SEEN, box)), {"BN": SEEN, "D": box, "num_warps": 8}
@@ -159,8 +159,8 @@ def boxes_read(
     return [boxed(x, rows, box) for x, rows in ((q, tile.BM), (k, tile.BN), (v, tile.BN), (do, tile.BM))]
 
 
-def with_steps(tile: Tile, loops: int) -> Tile:
-    """The tile of a kernel with so many loops that adds up in steps.
+def with_steps(tile: Tile, loops: Iterable[int]) -> Tile:
+    """The tile of a kernel that adds up in steps in the loops of these numbers.
 
     In the slots of dO, the rows of steps would take a slot from the rings. They are used at the end of an iteration,
     and loaded by then. Where groups own dots, there is room for them.
@@ -169,7 +169,7 @@ def with_steps(tile: Tile, loops: int) -> Tile:
     if tile.owned or "plan" not in options:
         return tile
     asked = json.loads(options["plan"])
-    rows = [{"argument": "steps_ptr", "loop": loop, "path": "pointers"} for loop in range(loops)]
+    rows = [{"argument": "steps_ptr", "loop": loop, "path": "pointers"} for loop in loops]
     options |= [plan(**asked | {"operands": [*asked.get("operands", ()), *rows]})]
     return replace(tile, options=tuple(options.items()))
 
