@@ -185,6 +185,7 @@ def test_gradients_that_threads_add_up_are_the_same_in_each_order(name: str, how
 IN_STEPS: dict[str, tuple[str, dict[str, Any]]] = {
     "in lock step": ("steps_fp16_d64_full", {"groups": 1}),
     "groups that exchange": ("steps_bf16_d128_causal", {"groups": 2, "exchange": True}),
+    "groups that exchange, grouped heads": ("steps_bf16_d128_causal", {"groups": 2, "exchange": True}),
     "one iteration behind": (
         "steps_fp16_d64_causal",
         {"groups": 2, "exchange": True, "loops": [{"behind": True}]},
@@ -197,8 +198,10 @@ IN_STEPS: dict[str, tuple[str, dict[str, Any]]] = {
 @pytest.mark.parametrize("how", IN_STEPS)
 def test_sums_in_steps_have_the_same_bits_in_any_order_of_programs(how: str) -> None:
     name, plan = IN_STEPS[how]
-    case = small(name, 70, 4 * find(name).size("BN") - 10).with_sizes(H=1, HK=1)
-    loops = () if name == "owned_steps" else (0, 1)
+    group = 2 if "grouped" in how else 1
+    case = small(name, 70, 4 * find(name).size("BN") - 10).with_sizes(H=group, HK=1)
+    case = replace(case, constexprs={**case.constexprs, "GROUP": group})
+    loops = () if name == "owned_steps" else (1, 2) if group > 1 else (0, 1)
     by_pointers = [{"argument": "steps_ptr", "loop": loop, "path": "pointers"} for loop in loops]
     with launched_by_us(function=case.kernel):
         found, levels = attempted(case, PlanOptions(only_if_faster=False), Plan.of({**plan, "operands": by_pointers}))
