@@ -64,7 +64,7 @@ def by_name(names: Sequence[str], find: Any, every: Sequence[Specimen]) -> list[
 
 
 @pytest.mark.contract
-@pytest.mark.parametrize("case", by_name(sample(FORMS, 1), gemm.find, gemm.SPECIALISED))
+@pytest.mark.parametrize("case", by_name(sample(FORMS, 2), gemm.find, gemm.SPECIALISED))
 def test_a_gemm_is_specialised_and_proved_and_does_not_spill(case: Specimen) -> None:
     kernel = compiled(case)
     assert kernel.metadata.tawa["verdict"]["verdict"] == "proved"

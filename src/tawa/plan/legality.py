@@ -68,7 +68,7 @@ def check_store_warp(plan: Plan, module: Module) -> None:
             raise PlanError(f"the Plan gives {where} to a store warp, but {reason}; cure: store_warp=false")
 
 
-def check_rings(pins: Plan, channels: Sequence[ChannelInfo], module: Module, outer: Iterable[str] = ()) -> None:
+def check_rings(pins: Plan, channels: Sequence[ChannelInfo], module: Module) -> None:
     """Raises PlanError unless the pinned rings are rings of this kernel with the same payload."""
     found = {channel.name: channel for channel in channels}
     expected = {channel.name: channel.payload for channel in channels}

@@ -31,6 +31,7 @@ from tests.cases.pointers.cases import find as find_pointers
 from tests.matrix.compiling import signature
 from tests.sim.problems import make_arrays, run
 from tests.support.fronts import Front, front
+from tests.support.sample import sample
 
 
 def case_front(name: str, num_warps: int = 8) -> Front:
@@ -90,7 +91,7 @@ def test_every_case_of_eight_warps_is_looked_at() -> None:
     assert {case.name for case in CASES if case.num_warps == 8} <= set(SIZES)
 
 
-@pytest.mark.parametrize("name", SIZES)
+@pytest.mark.parametrize("name", sample(SIZES, 2))
 def test_the_groups_of_a_gemm_do_together_what_the_whole_does(name: str) -> None:
     case, made = find(name).with_sizes(**SIZES[name]), case_front(name)
     text = made.split_text()

@@ -27,7 +27,7 @@ from tests.cases.programs import ttgir as programs
 from tests.cases.programs.nests import Statement, nests, text
 from tests.cases.programs.ttgir import ACC, LOCK, binary, for_loop, gemm_loop, iteration, kernel, scalar_load, store
 from tests.support.pipeline import specialise
-from tests.support.sample import examples
+from tests.support.sample import examples, sample
 from tests.support.verdicts import passes
 from tests.verify import mutations_aref as change
 
@@ -84,7 +84,7 @@ def named(module: Module, name: str) -> list[Operation]:
 # -- right programs ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("depth", "mma_depth"), PLANS)
+@pytest.mark.parametrize(("depth", "mma_depth"), sample(PLANS, 2))
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_pipeline_s_output_is_proved_for_all_trip_counts(name: str, depth: int, mma_depth: int) -> None:
     assert verdict(aref(name, depth, mma_depth)) == Proved()

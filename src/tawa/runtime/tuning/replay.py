@@ -20,11 +20,11 @@ from tawa.runtime.tuning.jobs import (
 )
 
 
-def arguments_on_gpu(job: Job, device: str = "cuda", seed: int = 0) -> list[Any]:
+def arguments_on_gpu(job: Job, device: str = "cuda") -> list[Any]:
     """The arguments of the launch, as the user's program passed them."""
     import torch
 
-    lot = torch.Generator(device=device).manual_seed(seed)
+    lot = torch.Generator(device=device).manual_seed(0)
     memory = [_storage(job, number, device, lot) for number in range(len(job.storages))]
     return [_argument(it, memory) for it in job.arguments]
 

@@ -186,14 +186,14 @@ def worker() -> WorkerProcess:
     return _PLACE.worker
 
 
-def try_worker(log: Path, limit_s: float = 60.0) -> tuple[float, int]:
+def try_worker(log: Path) -> tuple[float, int]:
     """Starts a worker and waits for its first answer; the seconds that took, and the most workers of this process.
 
     log: the file of its other output. Raises EOFError if it ends, TimeoutError if it does not answer, and OSError.
     """
     made, start = _new_worker(log), time.monotonic()
     try:
-        made.ask({"hello": ""}, limit_s, lambda line: "made" in line)
+        made.ask({"hello": ""}, 60, lambda line: "made" in line)
         return time.monotonic() - start, _POOL[0].size
     finally:
         made.stop()
