@@ -12,9 +12,9 @@ import pytest
 from tawa.bridge.driver.compile import compile_kernel
 from tawa.bridge.driver.request import Request
 from tawa.bridge.launch.first.compiles import launched_by_us
-from tawa.ops.attention_ops.tiles import HOPPER, Tile
+from tawa.ops.attention_ops.tiles import HOPPER, Tile, inside, with_steps
 from tawa.plan import Plan, PlanOptions
-from tests.cases.attention.builders import forward_case, two_part_case
+from tests.cases.attention.builders import backward_case, forward_case, two_part_case
 from tests.cases.case import Specimen
 from tests.matrix.compiling import signature
 from tests.support.sample import EVERY_CASE, sample
@@ -51,9 +51,21 @@ def problems() -> Iterator[tuple[str, Specimen, Tile]]:
                     case = two_part_case("tile", dim=first * 3 // 2, values=min(values, first * 3 // 2),
                                          causal=mask == "causal", tile=(tile.BM, tile.BN, tile.num_warps))  # fmt: skip
                     yield f"two_parts-{mask}-{first}", case, tile
+    for table, steps in ((HOPPER.gradients, False), (HOPPER.in_steps, True)):
+        for mask, boxes in table.items():
+            for dim, choice in boxes.items():
+                for tile in (it for it in choice if "plan" in dict(it.options)):
+                    for heads in ((2, 2), (4, 2)):
+                        case = backward_case("tile", "owned" if tile.owned else "added", dim=dim, dtype="bf16",
+                                             causal=mask == "causal", steps=steps, H=heads[0], HK=heads[1],
+                                             tile=(tile.BM, tile.BN, tile.num_warps))  # fmt: skip
+                        found = with_steps(tile, 2 if mask == "causal" else 1) if steps else tile
+                        found = inside(found) if heads[0] > heads[1] else found
+                        name = f"gradients{'-same_bits' * steps}-{mask}-{dim}-{tile.least}-{heads[0]}"
+                        yield name, case, found
 
 
-@pytest.mark.parametrize(("case", "tile"), [pytest.param(*it, id=name) for name, *it in sample(problems(), 9)])
+@pytest.mark.parametrize(("case", "tile"), [pytest.param(*it, id=name) for name, *it in sample(problems(), 12)])
 def test_the_plan_of_a_tile_is_carried_out_and_proved(case: Specimen, tile: Tile) -> None:
     options = dict(tile.options)
     asked = PlanOptions(ping_pong=options.get("ping_pong"), precision=options.get("precision", "relaxed"))

@@ -8,9 +8,7 @@ dots in all, and in one order.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -19,12 +17,12 @@ from tawa.ops.attention_ops.launch import LN_2, tiles_for, under_tawa
 from tawa.ops.attention_ops.mask import Mask
 from tawa.ops.attention_ops.order import heads_together, steps_of_keys
 from tawa.ops.attention_ops.tensors import for_tma, is_like_a_copy, new_like, rows_box
-from tawa.ops.attention_ops.tiles import Tile, backward_tiles, box_of
+from tawa.ops.attention_ops.tiles import Tile, backward_tiles, box_of, inside, with_steps
 from tawa.ops.calls.checks import check_capability
 from tawa.ops.calls.devices import on_device
 from tawa.ops.calls.launches import Launches
 from tawa.ops.calls.plain import KnownCalls
-from tawa.ops.calls.tables import blocks, plan
+from tawa.ops.calls.tables import blocks
 from tawa.ops.calls.tensors import TMA_BYTES, Box, unwritten, unwritten_copy
 from tawa.ops.kernels.attention import backward
 
@@ -74,7 +72,9 @@ class Backward:
         }
         even = not mask.causal and keys % tile.BN == 0  # the causal kernel does not depend on it
         if self.in_steps:
-            tile = with_steps(tile, range(group > 1, 1 + (not even) + (group > 1)))
+            tile = with_steps(tile, 1 + (not even))
+        if group > 1:
+            tile = inside(tile)
         dq, dk, dv = (new_like(it, it.dtype) for it in like)
         self.grid_of_largest = blocks(keys, SEEN), batches * key_heads
         of_keys, sizes = (rows_box(k, SEEN, box), rows_box(v, SEEN, box)), {"BN": SEEN, "D": box, "num_warps": 8}
@@ -157,21 +157,6 @@ def boxes_read(
 ) -> list[Box]:  # fmt: skip
     """The boxes of what a kernel reads. boxed: makes one of so many rows and columns of a tensor."""
     return [boxed(x, rows, box) for x, rows in ((q, tile.BM), (k, tile.BN), (v, tile.BN), (do, tile.BM))]
-
-
-def with_steps(tile: Tile, loops: Iterable[int]) -> Tile:
-    """The tile of a kernel that adds up in steps in the loops of these numbers.
-
-    In the slots of dO, the rows of steps would take a slot from the rings. They are used at the end of an iteration,
-    and loaded by then. Where groups own dots, there is room for them.
-    """
-    options = dict(tile.options)
-    if tile.owned or "plan" not in options:
-        return tile
-    asked = json.loads(options["plan"])
-    rows = [{"argument": "steps_ptr", "loop": loop, "path": "pointers"} for loop in loops]
-    options |= [plan(**asked | {"operands": [*asked.get("operands", ()), *rows]})]
-    return replace(tile, options=tuple(options.items()))
 
 
 def constants_of(tile: Tile, box: int) -> dict[str, Any]:

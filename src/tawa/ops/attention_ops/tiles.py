@@ -39,7 +39,7 @@ as 99 KiB of shared memory and no TMA; stock Triton runs smaller tiles there.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -312,6 +312,40 @@ def backward_tiles(
     if tile is not None:
         return tile, None
     return tiles.narrow.get(box, tiles.dkdv[box]) if kind == "window" else tiles.dkdv[box], tiles.dq[box]
+
+
+def with_steps(tile: Tile, loops: int) -> Tile:
+    """The tile of a kernel with so many loops that adds up in steps.
+
+    In the slots of dO, the rows of steps would take a slot from the rings. They are used at the end of an iteration,
+    and loaded by then. Where groups own dots, there is room for them.
+    """
+    if tile.owned:
+        return tile
+    rows = [{"argument": "steps_ptr", "loop": loop, "path": "pointers"} for loop in range(loops)]
+    return _asking(tile, lambda asked: asked | {"operands": [*asked.get("operands", ()), *rows]})
+
+
+def inside(tile: Tile) -> Tile:
+    """The tile where its loops are in one over the query heads of a key head, which has the first number."""
+
+    def moved(asked: dict[str, Any]) -> dict[str, Any]:
+        lists = {key: value for key, value in asked.items() if isinstance(value, list)}
+        return asked | {
+            key: [it | {"loop": it["loop"] + 1} if "loop" in it else it for it in entries]
+            for key, entries in lists.items()
+        }
+
+    return _asking(tile, moved)
+
+
+def _asking(tile: Tile, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Tile:
+    """The tile with another Plan, if it has one."""
+    options = dict(tile.options)
+    if "plan" not in options:
+        return tile
+    options |= [plan(**change(json.loads(options["plan"])))]
+    return replace(tile, options=tuple(options.items()))
 
 
 def varlen_tile(tiles: Tiles, head_dim: int, values: int) -> tuple[Tile, Boxes]:
