@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("torch")
 
 from tawa.ops.attention_ops import order
-from tawa.ops.attention_ops.mask import Mask
+from tawa.ops.attention_ops.tiles import Mask
 
 CAUSAL = Mask(True, 0)
 MASKS = [Mask(False, 0), CAUSAL, Mask(True, 37), Mask(True, -50), Mask(True, 0, 100), Mask(True, 20, 7)]

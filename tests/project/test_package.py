@@ -22,11 +22,11 @@ from tawa.supported import parse_version
 ROOT = Path(__file__).resolve().parents[2]
 KERNELS = {
     "tawa/demo/kernels/gemm.py": 7,
-    "tawa/ops/kernels/attention/backward.py": 16,
+    "tawa/ops/kernels/attention/backward.py": 21,
     "tawa/ops/kernels/attention/backward_varlen.py": 5,
     "tawa/ops/kernels/attention/decode.py": 4,
     "tawa/ops/kernels/attention/forward.py": 3,
-    "tawa/ops/kernels/attention/parts.py": 13,
+    "tawa/ops/kernels/attention/parts.py": 14,
     "tawa/ops/kernels/attention/persistent.py": 1,
     "tawa/ops/kernels/attention/reordered.py": 2,
     "tawa/ops/kernels/attention/two_parts.py": 1,

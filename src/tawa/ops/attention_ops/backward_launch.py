@@ -14,10 +14,9 @@ from typing import Any
 import torch
 
 from tawa.ops.attention_ops.launch import LN_2, tiles_for, under_tawa
-from tawa.ops.attention_ops.mask import Mask
 from tawa.ops.attention_ops.order import heads_together, steps_of_keys
 from tawa.ops.attention_ops.tensors import for_tma, is_like_a_copy, new_like, rows_box
-from tawa.ops.attention_ops.tiles import Tile, backward_tiles, box_of, inside, with_steps
+from tawa.ops.attention_ops.tiles import Mask, Tile, backward_tiles, box_of, inside, with_steps
 from tawa.ops.calls.checks import check_capability
 from tawa.ops.calls.devices import on_device
 from tawa.ops.calls.launches import Launches

@@ -12,10 +12,9 @@ from typing import Any
 
 import torch
 
-from tawa.ops.attention_ops.mask import Mask
 from tawa.ops.attention_ops.order import heads_in_pairs, heads_together, steps_of_queries
 from tawa.ops.attention_ops.tensors import for_tma, is_like_a_copy, new_like, rows_box
-from tawa.ops.attention_ops.tiles import ELSEWHERE, HOPPER, Boxes, Tile, Tiles, box_of, forward_tile
+from tawa.ops.attention_ops.tiles import ELSEWHERE, HOPPER, Boxes, Mask, Tile, Tiles, box_of, forward_tile
 from tawa.ops.calls.checks import check_capability
 from tawa.ops.calls.devices import is_hopper, multiprocessors, on_device
 from tawa.ops.calls.launches import Launches, once_for_all

@@ -32,8 +32,8 @@ from tawa.ops.attention_ops.launch import (
     output_type,
     run_forward,
 )
-from tawa.ops.attention_ops.mask import Mask
 from tawa.ops.attention_ops.tensors import new_like
+from tawa.ops.attention_ops.tiles import Mask
 from tawa.ops.calls.autocast import autocast
 from tawa.ops.calls.operators import defined, derived, not_derived
 from tawa.ops.calls.plain import VALUES, KnownCalls, autograd_is_on, is_plain

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 
-from tawa.ops.attention_ops.mask import Mask
+from tawa.ops.attention_ops.tiles import Mask
 from tawa.ops.calls.devices import multiprocessors
 from tawa.ops.calls.tables import blocks
 

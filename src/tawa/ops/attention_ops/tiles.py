@@ -41,14 +41,30 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
-from tawa.ops.attention_ops.mask import MaskKind
 from tawa.ops.calls.tables import plan
 
 LEAST_BOX = 64
 TWO_PARTS = ((64, 32), (128, 64))
 """Columns of the two boxes of head dimensions that are more than the first and at most both."""
+
+
+MaskKind = Literal["full", "causal", "window"]
+"""Every row of queries sees all keys; a causal mask without a window; a window, causal or not."""
+
+
+class Mask(NamedTuple):
+    """Which keys a row sees: up to ``row + diagonal`` if causal, and the last `window` of those if it is not 0."""
+
+    causal: bool
+    diagonal: int
+    window: int = 0
+
+    @property
+    def kind(self) -> MaskKind:
+        """Of the tables of tiles."""
+        return "window" if self.window else "causal" if self.causal else "full"
 
 
 @dataclass(frozen=True, slots=True)

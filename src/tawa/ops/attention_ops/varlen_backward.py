@@ -18,9 +18,8 @@ from tawa.ops.attention_ops.backward_launch import (
 )
 from tawa.ops.attention_ops.checks import MOST_ROWS
 from tawa.ops.attention_ops.launch import LN_2, tiles_for, under_tawa
-from tawa.ops.attention_ops.mask import Mask
 from tawa.ops.attention_ops.tensors import MOST_OFFSET, for_ragged, ragged_box
-from tawa.ops.attention_ops.tiles import backward_tiles, box_of
+from tawa.ops.attention_ops.tiles import Mask, backward_tiles, box_of
 from tawa.ops.attention_ops.varlen_launch import ShareList, has_work
 from tawa.ops.calls.checks import ArgumentError, check_capability
 from tawa.ops.calls.devices import on_device
