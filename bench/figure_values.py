@@ -488,7 +488,6 @@ FIGURES: dict[str, Callable[[], str]] = {
     "small.2048": lambda: _small(2048),
     "small.4096": lambda: _small(4096),
     "backward.cudnn": lambda: span(ratios(_gradients(), "cuDNN")),
-    "backward.same_bits": lambda: span(((1 - 1 / it) * 100 for it in ratios(_gradients(), "Tawa, same bits")), 0),
     "flex.full": lambda: span(_flex("full")),
     "flex.causal": lambda: span(_flex("causal")),
     "flex.backward": lambda: span(_flex(*(f"{form}, backward" for form in FLEX))),

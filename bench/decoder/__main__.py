@@ -51,10 +51,7 @@ def main(given: Sequence[str] | None = None) -> int:
     ]
     folders = [os.path.abspath(arguments.packages)] if arguments.packages else []
     report, sound, began = Report("decoder"), True, time.monotonic()
-    again = {(shape.model, shape.kind, way) for shape in shapes for way in FAMILIES[shape.model].chosen(arguments.ways)}
-    report.rows = [
-        row for row in report.earlier_rows() if (row.case["model"], row.case["kind"], row.candidate) not in again
-    ]
+    report.rows = report.earlier_rows()
 
     def say(text: str) -> None:
         print(f"{time.monotonic() - began:6.1f} s  {text}", flush=True)
@@ -76,6 +73,8 @@ def main(given: Sequence[str] | None = None) -> int:
             sound &= answer["status"] == "skipped"
             return
         rows = [Row(**it) for it in answer["rows"]]
+        # Ways of one step are compared within a run alone.
+        report.rows = [it for it in report.rows if title_of(it) != name]
         report.add(*rows)
         for row in rows:
             sound &= row.median_ms is not None or not row.candidate.startswith("Tawa")
@@ -98,6 +97,11 @@ def main(given: Sequence[str] | None = None) -> int:
 
 def _job(task: str, shape: Shape, part: int = 0) -> Job:
     return {"task": task, "shape": asdict(shape), "part": part}
+
+
+def title_of(row: Row) -> str:
+    """What a row is about."""
+    return f"{row.case['model']}, {row.case['kind']}"
 
 
 def title(shape: Shape) -> str:

@@ -22,7 +22,7 @@ FAMILIES = {
     "pointers": pointers.CASES,
 }
 EVERY = [case for cases in FAMILIES.values() for case in cases]
-BYTES = {"fp16": 2, "bf16": 2, "fp32": 4, "fp8e4nv": 1, "fp8e5": 1}
+BYTES = {"fp16": 2, "bf16": 2, "fp32": 4, "i32": 4, "fp8e4nv": 1, "fp8e5": 1}
 SMALLEST_BOX_BYTES = 16
 
 

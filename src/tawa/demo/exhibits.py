@@ -121,7 +121,7 @@ def _attention(title: str, length: int) -> Exhibit:
             "v_desc": Tensor(columns, box=box_of_k),
             "o_desc": Tensor(rows, fill="nan", box=box_of_q),
             "lse_ptr": Tensor(rows[:3], "fp32", "nan"),
-            **dict.fromkeys(("slopes_ptr", "q_factors_ptr", "k_factors_ptr", "v_factors_ptr")),
+            **dict.fromkeys(("slopes_ptr", "q_factors_ptr", "k_factors_ptr", "v_factors_ptr", "together")),
             "H": heads,
             "SQ": queries,
             "SK": keys,

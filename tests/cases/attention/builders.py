@@ -526,7 +526,7 @@ def backward_case(name: str, kind: str, *, dim: int = 64, dtype: str = "fp16", c
 def from_registers_case(name: str, dim: int, tile: tuple[int, int, int]) -> Specimen:
     """As `backward_case` "added", in bf16 and without a mask, but dQ is added through pointers."""
     case = backward_case(name, "added", dim=dim, dtype="bf16", causal=False, tile=tile)
-    absent = ("dq_desc", "slopes_ptr", "softcap", "diagonal", "together", "SK")
+    absent = ("dq_desc", "steps_ptr", "slopes_ptr", "softcap", "diagonal", "together", "SK")
     arguments = {it: value for it, value in case.arguments.items() if it not in absent}
     constexprs = {it: case.constexprs[it] for it in ("BM", "BN", "D")}
     return replace(case, kernel=from_registers.attention_from_registers,
