@@ -69,14 +69,14 @@ def run_here(arguments: list[str], encoding: str) -> tuple[int, bytes]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("environment", ["ascii"])
-@pytest.mark.parametrize("command", sample(COMMANDS, 4))
+@pytest.mark.parametrize("command", sample(COMMANDS, 6))
 def test_a_command_ends_as_ever_on_a_terminal_of_ascii(command: str, environment: str) -> None:
     check(command, environment)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("environment", ["latin-1", "POSIX"])
-@pytest.mark.parametrize("command", sample(["wrong usage", "verify", "help of verify", "explain, declined"], 4))
+@pytest.mark.parametrize("command", sample(["wrong usage", "verify", "help of verify", "explain, declined"], 6))
 def test_so_it_does_on_others_without_utf8(command: str, environment: str) -> None:
     check(command, environment)
 

@@ -47,7 +47,7 @@ def emitted(name: str) -> tuple[Any, Emitted]:
     return compiled, emit_gluon(compiled)
 
 
-@pytest.mark.parametrize("name", sample(CASES, 2))
+@pytest.mark.parametrize("name", sample(CASES, 3))
 def test_an_emitted_kernel_for_blackwell_is_proved_and_gives_the_same_bits(name: str) -> None:
     case, (compiled, module) = CASES[name], emitted(name)
     final = read_final(compile_emitted(module))

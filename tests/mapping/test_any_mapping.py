@@ -151,7 +151,7 @@ def carried_out(name: str, mapping: Mapping) -> tuple[Any, dict[str, str]]:
 
 
 @simulated_once
-@pytest.mark.parametrize("name", [*sample(NAMES, 4), *sample(EIGHT_BITS, 2)])
+@pytest.mark.parametrize("name", [*sample(NAMES, 6), *sample(EIGHT_BITS, 3)])
 def test_a_legal_mapping_gives_the_same_bits_and_another_is_refused_with_a_cure(name: str) -> None:
     @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
     @given(mappings(name), st.sampled_from(ORDERS))
@@ -197,7 +197,7 @@ def test_a_legal_mapping_gives_the_same_bits_and_another_is_refused_with_a_cure(
     check()
 
 
-@pytest.mark.parametrize("name", sample(NAMES, 3))
+@pytest.mark.parametrize("name", sample(NAMES, 4))
 def test_the_mapping_of_a_plan_read_back_gives_the_plan(name: str) -> None:
     text = mapping_text(own(name), program(name))
     made, _ = planned(name, resolve(Mapping.parse(text), program(name), launched=False))

@@ -68,7 +68,7 @@ def test_scales_by_tma_travel_with_the_tiles_and_others_in_a_ring_of_their_own(f
 
 
 @simulated_once
-@pytest.mark.parametrize(("form", "way"), sample(FORMS, 2))
+@pytest.mark.parametrize(("form", "way"), sample(FORMS, 3))
 def test_a_block_scaled_gemm_does_not_spill_and_keeps_its_bits(form: str, way: str) -> None:
     case = scaled(form, way, 136, 136, 288)
     kernel = compiled(case)
@@ -78,7 +78,7 @@ def test_a_block_scaled_gemm_does_not_spill_and_keeps_its_bits(form: str, way: s
 
 @simulated_once
 @pytest.mark.parametrize("way", ["tma", "pointers"])
-@pytest.mark.parametrize("trips", sample((0, 1, DEPTH, DEPTH + 1, 2 * DEPTH + 1), 2))
+@pytest.mark.parametrize("trips", sample((0, 1, DEPTH, DEPTH + 1, 2 * DEPTH + 1), 3))
 def test_every_trip_count_around_the_depth_gives_the_same_bits(trips: int, way: str) -> None:
     case = scaled("mxfp8", way, 128, 128, 128 * trips)
     right_bits(case, compiled(case, aref_depth=DEPTH))
@@ -135,7 +135,7 @@ def test_each_of_two_groups_has_its_own_scales(form: str) -> None:
 
 
 @simulated_once
-@pytest.mark.parametrize("trips", sample((0, 1, 2, 3, 5), 3))
+@pytest.mark.parametrize("trips", sample((0, 1, 2, 3, 5), 4))
 def test_scaled_scores_of_two_groups_are_issued_ahead_of_the_weights(trips: int) -> None:
     case = scaled_attention(128 * trips)
     kernel = compiled(case)
@@ -157,7 +157,7 @@ NO_BLOCKS = [
 
 
 @pytest.mark.contract
-@pytest.mark.parametrize(("form", "n", "k", "bn", "warps", "bk"), sample(NO_BLOCKS, 2))
+@pytest.mark.parametrize(("form", "n", "k", "bn", "warps", "bk"), sample(NO_BLOCKS, 3))
 def test_scales_that_are_no_whole_blocks_are_stored_by_the_consumer(
     form: str, n: int, k: int, bn: int, warps: int, bk: int
 ) -> None:
@@ -172,7 +172,7 @@ def test_scales_that_are_no_whole_blocks_are_stored_by_the_consumer(
 
 
 @simulated_once
-@pytest.mark.parametrize("trips", sample((0, 1, DEPTH, 2 * DEPTH + 1), 2))
+@pytest.mark.parametrize("trips", sample((0, 1, DEPTH, 2 * DEPTH + 1), 3))
 def test_each_of_two_groups_stores_its_own_scales(trips: int) -> None:
     case = scaled("mxfp8", "pointers", 392, 136, 64 * trips, 256, 64, 8, 64)
     kernel = compiled(case, num_consumer_groups=2)

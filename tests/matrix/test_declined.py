@@ -17,7 +17,7 @@ DECLINED = [pytest.param(case, id=case.name) for case in CASES if case.expect.ve
 EITHER = [pytest.param(case, id=case.name) for case in CASES if case.expect.verdict == "either"]
 
 
-@pytest.mark.parametrize("case", sample(DECLINED, 3))
+@pytest.mark.parametrize("case", sample(DECLINED, 4))
 def test_declined_kernel_is_stock_byte_for_byte(case: Specimen) -> None:
     stock, ours = compiled_pair(case.name)
     assert not ours.metadata.tawa["applied"]

@@ -19,7 +19,7 @@ from tests.cases.pointers.cases import CASES as POINTERS
 from tests.matrix.compiling import attempted
 from tests.support.sample import sample
 
-SOME_POINTERS = (*sample(POINTERS[::4], 4), *(it for it in POINTERS if it.expect.verdict == "declined"))
+SOME_POINTERS = (*sample(POINTERS[::4], 6), *(it for it in POINTERS if it.expect.verdict == "declined"))
 APPLIED = ("made by TMA", "taken for granted", "get a persistent form", "left to the stock kernel", "stages in", "P = ")
 
 
@@ -35,7 +35,7 @@ def declined(cases: Sequence[Specimen]) -> list[tuple[str, Outcome]]:
     return found
 
 
-@pytest.mark.parametrize("cases", [sample(GEMMS, 4), SOME_POINTERS], ids=["gemm", "pointers"])
+@pytest.mark.parametrize("cases", [sample(GEMMS, 6), SOME_POINTERS], ids=["gemm", "pointers"])
 def test_remarks_on_declined_kernels_mention_no_changes(cases: Sequence[Specimen]) -> None:
     found = declined(cases)
     request = Request(PlanOptions())

@@ -89,7 +89,7 @@ def _find(name: str) -> Any:
     "name",
     [
         *(pytest.param(name, marks=pytest.mark.contract) for name in sample(EVERYWHERE, 1)),
-        *sample([name for name in (*CASES, *LAUNCHED) if name not in EVERYWHERE], 6),
+        *sample([name for name in (*CASES, *LAUNCHED) if name not in EVERYWHERE], 8),
     ],
 )
 def test_an_emitted_module_is_proved_and_gives_the_same_bits(name: str) -> None:

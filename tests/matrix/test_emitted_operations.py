@@ -110,7 +110,7 @@ def simulated(module: Any) -> dict[str, Any]:
     return {"c": c, "n": n}
 
 
-@pytest.mark.parametrize("kind", sample(KINDS, 3))
+@pytest.mark.parametrize("kind", sample(KINDS, 4))
 def test_an_operation_has_the_same_bits_in_gluon(kind: str) -> None:
     made = compiled(kind)
     module = emit_gluon(made)

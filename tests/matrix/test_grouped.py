@@ -57,7 +57,7 @@ def attention(name: str, causal: bool, **more: Any) -> Specimen:
 
 
 @simulated_once
-@pytest.mark.parametrize(("causal", "dim"), sample([(True, 64), (True, 96), (False, 96), (False, 64)], 4))
+@pytest.mark.parametrize(("causal", "dim"), sample([(True, 64), (True, 96), (False, 96), (False, 64)], 6))
 def test_three_programs_of_attention_are_proved_with_stages_and_do_not_spill(causal: bool, dim: int) -> None:
     case = attention("three", causal, dim=dim)
     if dim == 96:
@@ -73,7 +73,7 @@ def test_three_programs_of_attention_are_proved_with_stages_and_do_not_spill(cau
 
 @pytest.mark.usefixtures("without_ptx")
 @simulated_once
-@pytest.mark.parametrize("causal", sample([True, False], 2))
+@pytest.mark.parametrize("causal", sample([True, False], 3))
 def test_a_persistent_form_works_through_groups_of_programs(causal: bool) -> None:
     case = attention("persistent_three", causal)
     made = compiled(case, replace(THREE, form="persistent", loops=NO_REGISTERS))
@@ -108,7 +108,7 @@ def test_a_group_that_does_not_release_what_both_read_is_refuted() -> None:
     assert passes(check_barriers(parse_module(text)))
     count = len(releases(parse_module(text)))
     assert count == 2 * 2
-    for number in sample(range(count), 3):
+    for number in sample(range(count), 4):
         module = parse_module(text)
         releases(module)[number].erase()
         assert isinstance(check_barriers(module), Refuted), number
@@ -167,7 +167,7 @@ def test_measurements_try_programs_that_share_a_cta() -> None:
 
 
 @simulated_once
-@pytest.mark.parametrize("tile", sample([(128, 128, 64), (64, 256, 64)], 2))
+@pytest.mark.parametrize("tile", sample([(128, 128, 64), (64, 256, 64)], 3))
 def test_two_programs_of_a_persistent_gemm_store_beside_each_others_dots(tile: tuple[int, int, int]) -> None:
     """Each group has its own tile, accumulators and staging buffer, and both share the tiles of B in slots."""
     case = next(it for it in GEMMS if it.name == "plus_equals")

@@ -73,7 +73,7 @@ def compiled(case: Specimen, groups: int, pinned: bool) -> tuple[Specialised, Le
 
 @simulated_once
 @pytest.mark.parametrize(("warps", "groups"), WARPS)
-@pytest.mark.parametrize("kernel", sample(KERNELS, 3), ids=lambda it: it.fn.__name__)
+@pytest.mark.parametrize("kernel", sample(KERNELS, 4), ids=lambda it: it.fn.__name__)
 def test_a_loop_of_any_step_is_proved_and_keeps_its_bits(kernel: Any, warps: int, groups: int) -> None:
     case = case_of(kernel, warps)
     found, levels = compiled(case, groups, pinned=False)

@@ -37,7 +37,7 @@ def test_an_unknown_name_is_reported_with_the_known_ones() -> None:
 
 
 @simulated_once
-@pytest.mark.parametrize("case", sample(one_of_each(), 3))
+@pytest.mark.parametrize("case", sample(one_of_each(), 4))
 def test_an_operation_is_specialised_and_right(case: Specimen) -> None:
     found, levels = attempted(case, LEGAL)
     assert isinstance(found, Specialised), found.remarks
@@ -48,7 +48,7 @@ def test_an_operation_is_specialised_and_right(case: Specimen) -> None:
     assert all(ours[name].tobytes() == plain[name].tobytes() for name in plain)
 
 
-@pytest.mark.parametrize("name", sample(["flex_gradients_one_block", "flex_gradients_alibi", "flex_gradients_cap"], 2))
+@pytest.mark.parametrize("name", sample(["flex_gradients_one_block", "flex_gradients_alibi", "flex_gradients_cap"], 3))
 def test_gradients_of_every_form_of_flexattention_are_proved(name: str) -> None:
     """Without a mask, in one block of 2^30 rows and keys; with ALiBi; with a soft cap."""
     found, _ = attempted(find(name), LEGAL)

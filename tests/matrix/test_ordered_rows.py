@@ -87,7 +87,7 @@ def attention(
 @pytest.mark.usefixtures("without_cubin")
 @pytest.mark.parametrize(
     ("dim", "keys", "causal"),
-    sample([(dim, keys, causal) for dim, keys in ((64, 128), (128, 128), (256, 64)) for causal in (True, False)], 6),
+    sample([(dim, keys, causal) for dim, keys in ((64, 128), (128, 128), (256, 64)) for causal in (True, False)], 8),
 )
 def test_attention_takes_the_weights_as_they_are(dim: int, keys: int, causal: bool) -> None:
     case = forward_case("ordered", dtype="fp8e4nv", dim=dim, causal=causal, tile=(128, keys, 8))
@@ -151,7 +151,7 @@ def test_kernels_that_are_not_free_stay_as_they_are() -> None:
             pytest.param(attention(causal=False, keys=192), {"ping_pong": True}, id="ping-pong"),
             pytest.param(attention(causal=False, keys=192), {"num_consumer_groups": 1}, id="one group"),
         ],
-        4,
+        6,
     ),
 )
 def test_attention_with_ordered_rows_is_right_in_every_landing_order(case: Specimen, options: dict[str, Any]) -> None:

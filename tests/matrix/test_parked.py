@@ -47,7 +47,7 @@ def loads(module: Module) -> list[str]:
     return [op.result.hint for op in module.walk() if op.name == "tt.load"]
 
 
-@pytest.mark.parametrize("order", sample(["random", "eager", "late"], 3))
+@pytest.mark.parametrize("order", sample(["random", "eager", "late"], 4))
 @pytest.mark.parametrize("kernel", [gated, nested])
 @pytest.mark.parametrize(("trips", "rows", "num_warps"), [(0, 64, 4), (1, 61, 4), (2, 64, 8), (3, 17, 2)])
 def test_the_bits_stay(kernel: Any, trips: int, rows: int, num_warps: int, order: str) -> None:

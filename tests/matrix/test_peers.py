@@ -39,7 +39,7 @@ def test_hand_written_gemm_is_proved(b_t: bool, element: str) -> None:
 
 
 @pytest.mark.parametrize("ping_pong", [False, True])
-@pytest.mark.parametrize("causal", sample([True, False], 2))
+@pytest.mark.parametrize("causal", sample([True, False], 3))
 def test_hand_written_attention_is_proved_and_says_what_it_assumes(causal: bool, ping_pong: bool) -> None:
     verdict = check_barriers(attention(causal, ping_pong))
     assert passes(verdict), verdict

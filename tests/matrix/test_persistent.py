@@ -64,7 +64,7 @@ def same(before: dict[str, Any], after: dict[str, Any]) -> None:
 
 
 @simulated_once
-@pytest.mark.parametrize("name", sample(LAUNCHES, 3))
+@pytest.mark.parametrize("name", sample(LAUNCHES, 4))
 def test_programs_with_several_tiles_give_the_same_bits(name: str) -> None:
     launch = LAUNCHES[name]
     found, module, spec = persistent(launch)
@@ -83,14 +83,14 @@ def specialised(found: Promoted, module: Module, **options: Any) -> Outcome:
     return outcome
 
 
-@pytest.mark.parametrize("name", sample(LAUNCHES, 4))
+@pytest.mark.parametrize("name", sample(LAUNCHES, 6))
 def test_a_persistent_form_is_specialised_and_proved(name: str) -> None:
     found, module, _ = persistent(LAUNCHES[name])
     assert passes(specialised(found, module).verdict)
 
 
 @simulated_once
-@pytest.mark.parametrize("name", sample(["tutorial", "batched", "dequantised", "causal attention"], 3))
+@pytest.mark.parametrize("name", sample(["tutorial", "batched", "dequantised", "causal attention"], 4))
 @pytest.mark.parametrize("order", ["eager", "late", "random"])
 def test_a_specialised_persistent_form_gives_the_same_bits_in_every_order(name: str, order: str) -> None:
     launch = LAUNCHES[name]

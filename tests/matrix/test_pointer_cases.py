@@ -82,7 +82,7 @@ def test_case_gets_the_verdict_that_is_wanted(case: Specimen) -> None:
 
 @simulated_once
 @pytest.mark.parametrize(
-    "case", sample([pytest.param(*it.values, id=it.id) for it in one_of_each() if it.values[0].reference], 4)
+    "case", sample([pytest.param(*it.values, id=it.id) for it in one_of_each() if it.values[0].reference], 6)
 )
 def test_kernel_is_right_in_the_simulator(case: Specimen) -> None:
     case = small(case)
@@ -101,7 +101,7 @@ SAME_BITS = (
 
 
 @simulated_once
-@pytest.mark.parametrize("name", sample(SAME_BITS, 4))
+@pytest.mark.parametrize("name", sample(SAME_BITS, 6))
 def test_specialised_kernel_has_the_bits_of_the_unspecialised_one(name: str) -> None:
     case = small(find(name))
     found, levels = result_of(case)

@@ -27,7 +27,7 @@ def test_pointer_kernel_is_specialised_and_proved(name: str) -> None:
 
 @simulated_once
 @pytest.mark.parametrize("trips", (0, 1, DEPTH, DEPTH + 1, 2 * DEPTH + 1))
-@pytest.mark.parametrize("name", sample(NAMES, 4))
+@pytest.mark.parametrize("name", sample(NAMES, 6))
 def test_specialised_pointer_kernel_gives_the_same_bits_in_every_order(name: str, trips: int) -> None:
     case, outcome = find(name), made(name, DEPTH)
     wanted = case.output(parse_module(unspecialised(name)), trips)

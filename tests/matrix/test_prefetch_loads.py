@@ -75,7 +75,7 @@ def of_consumer(module: Module, name: str) -> list[Operation]:
     return [op for op in consumer.op.walk() if op.name == name]
 
 
-@pytest.mark.parametrize("order", sample(["random", "eager", "late"], 3))
+@pytest.mark.parametrize("order", sample(["random", "eager", "late"], 4))
 @pytest.mark.parametrize("move", [False, True], ids=["made anew", "moved"])
 @pytest.mark.parametrize("trips", [0, 1, 2, 5])
 def test_prefetched_rows_give_the_same_bits(trips: int, move: bool, order: str) -> None:

@@ -244,7 +244,7 @@ CASES += [(name, "kernel", launch) for name, launch in (KERNEL | BOTH).items()]
 
 
 @pytest.mark.parametrize(
-    ("name", "make", "launch"), [pytest.param(*it, id=f"{it[0]}, {it[1]}") for it in sample(CASES, 6)]
+    ("name", "make", "launch"), [pytest.param(*it, id=f"{it[0]}, {it[1]}") for it in sample(CASES, 8)]
 )
 def test_a_promoted_kernel_gives_the_same_bits(name: str, make: Make, launch: Launch) -> None:
     same_bits(launch, make, 2)
@@ -349,7 +349,7 @@ def test_a_constant_that_does_not_fit_is_no_condition() -> None:
 SPECIALISED = ["tutorial", "batched", "persistent", "attention", "listed attention that jumps", "flex attention"]
 
 
-@pytest.mark.parametrize("name", sample(SPECIALISED, 3))
+@pytest.mark.parametrize("name", sample(SPECIALISED, 4))
 def test_a_promoted_kernel_is_specialised_and_gives_the_same_bits(name: str) -> None:
     launch = (HOST | BOTH)[name]
     found = promoted(launch, "host")

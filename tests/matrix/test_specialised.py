@@ -33,7 +33,7 @@ WORK = sample(
         if expected(case)
         for depth, mma_depth in (case.plans if EVERY_CASE else case.plans[number % len(case.plans) :][:1])
     ],
-    6,
+    8,
 )
 
 

@@ -49,7 +49,7 @@ def compiled(name: str, plan: Plan | None = None, **options: Any) -> Any:
         )
 
 
-@pytest.mark.parametrize("name", sample(CASES, 2))
+@pytest.mark.parametrize("name", sample(CASES, 3))
 def test_it_becomes_persistent_is_proved_and_has_the_bits_of_the_kernel_as_written(name: str) -> None:
     made, case = compiled(name), CASES[name]
     record = made.metadata.tawa
@@ -125,7 +125,7 @@ def subject() -> Subject:
     return Subject("chunks", "barrier", barrier, {"two programs": problem}, aref)
 
 
-@pytest.mark.parametrize("kind", sample(["drop", "flip parity", "one byte more", "next slot", "to the end"], 3))
+@pytest.mark.parametrize("kind", sample(["drop", "flip parity", "one byte more", "next slot", "to the end"], 4))
 def test_faults_are_refuted(kind: str) -> None:
     broken = subject()
     oracle = Oracle(broken)

@@ -199,7 +199,7 @@ FORMS: dict[str, dict[str, Any]] = {
 
 
 @simulated_once
-@pytest.mark.parametrize("form", sample(FORMS, 4))
+@pytest.mark.parametrize("form", sample(FORMS, 6))
 def test_a_table_kernel_is_proved_and_gives_the_same_bits_in_every_order(form: str) -> None:
     result, module, made = promoted(**FORMS[form])
     assert result.promoted == 2, reasons(result)

@@ -25,7 +25,7 @@ LINEAR = find_gemm("tile_64x64").with_sizes(M=256, N=192, K=128)
 
 
 @pytest.mark.parametrize("tiles", ["strided", "dynamic"])
-@pytest.mark.parametrize(("kind", "group"), sample([("grouped", 2), ("hilbert", None), ("l2_halves", 1)], 2))
+@pytest.mark.parametrize(("kind", "group"), sample([("grouped", 2), ("hilbert", None), ("l2_halves", 1)], 3))
 def test_it_is_proved_and_gives_the_bits_of_the_kernel_as_written(
     kind: TileOrder, group: int | None, tiles: Tiles
 ) -> None:

@@ -80,7 +80,7 @@ def inside(module: Module, name: str) -> list[Any]:
     return [op for op in module.walk() if op.name == name and enclosing_loops(op)]
 
 
-@pytest.mark.parametrize("order", sample(["random", "eager", "late"], 3))
+@pytest.mark.parametrize("order", sample(["random", "eager", "late"], 4))
 @pytest.mark.parametrize("num_warps", WARPS)
 @pytest.mark.parametrize(("trips", "rows"), [(0, 0), (0, 1), (1, 3), (1, 4), (2, 5), (1, 9), (2, 16)])
 def test_the_bits_stay(trips: int, rows: int, num_warps: int, order: str) -> None:
@@ -192,7 +192,7 @@ def test_nobody_else_gets_it_unasked() -> None:
     assert not isinstance(found, Specialised) and "narrow" not in found.remarks[0].reason
 
 
-@pytest.mark.parametrize("order", sample(["random", "eager", "late"], 2))
+@pytest.mark.parametrize("order", sample(["random", "eager", "late"], 3))
 @pytest.mark.parametrize("num_warps", WARPS)
 @pytest.mark.parametrize("rows", [0, 1, 16])
 def test_a_kernel_without_a_dot_keeps_its_bits_and_converts_nothing_in_its_loop(

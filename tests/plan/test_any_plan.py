@@ -257,7 +257,7 @@ ILLEGAL: tuple[Callable[[Plan, random.Random], Change], ...] = (
 
 @simulated_once
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("name", sample(NAMES, 2))
+@pytest.mark.parametrize("name", sample(NAMES, 3))
 def test_a_legal_plan_is_carried_out_proved_and_gives_the_same_bits(name: str, seed: int) -> None:
     lot = random.Random(f"{name} {seed}")
     plan = Plan()
@@ -301,7 +301,7 @@ def _check_pinned(asked: Plan, made: Plan) -> None:
 
 
 @pytest.mark.parametrize("change", ILLEGAL, ids=lambda it: it.__name__)
-@pytest.mark.parametrize("name", sample(NAMES, 3))
+@pytest.mark.parametrize("name", sample(NAMES, 4))
 def test_an_illegal_plan_is_an_error_that_names_what_is_wrong(name: str, change: Any) -> None:
     lot = random.Random(f"{name} {change.__name__}")
     made = change(own(name), lot)

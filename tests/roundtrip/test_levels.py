@@ -44,7 +44,7 @@ def made(name: str, level: Level) -> Made:
 
 @pytest.mark.parametrize(
     ("name", "level"),
-    [*((name, "ttgir") for name in EVERY), *((name, "ttir") for name in [*sample(TYPICAL, 3), *DECLINED])],
+    [*((name, "ttgir") for name in EVERY), *((name, "ttir") for name in [*sample(TYPICAL, 4), *DECLINED])],
 )
 def test_a_stock_kernel_read_and_printed_on_the_way_is_the_same_kernel(name: str, level: Level) -> None:
     stock, again = made(name, "none"), made(name, level)

@@ -37,7 +37,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(
-    ("family", "name", "options"), sample([pytest.param(*it, id=f"{it[1]}-{'-'.join(it[2])}") for it in CASES], 5)
+    ("family", "name", "options"), sample([pytest.param(*it, id=f"{it[1]}-{'-'.join(it[2])}") for it in CASES], 7)
 )
 def test_a_plan_that_is_pinned_makes_the_kernel_that_it_was_taken_from(
     family: ModuleType, name: str, options: dict[str, Any]

@@ -39,7 +39,7 @@ ONE_GROUP = "two_loops_tile64x64_4warps"
 EVERY = [it for cases in (GEMM, ATTENTION, POINTERS, OPERATIONS) for it in cases if it.expect.verdict == "specialised"]
 CASES = EVERY if EVERY_CASE else list({it.kernel: it for it in reversed(EVERY)}.values())
 """For a change, the first of each kernel."""
-CHOSEN = sample([pytest.param(it, None, id=it.name) for it in CASES], 5)
+CHOSEN = sample([pytest.param(it, None, id=it.name) for it in CASES], 7)
 GROUPED = [it for it in CASES if it.num_warps == 8]
 SPLIT = sample([pytest.param(it, groups, id=f"{it.name}-{groups}") for it in GROUPED for groups in (1, 2)], 13)
 BIASED = [pytest.param(it, None, id=it.name) for it in ATTENTION if it.name.startswith("biased")]

@@ -138,7 +138,7 @@ KINDS: list[tuple[int, bool, dict[str, int]]] = [
 """Head dimension, causal, sizes."""
 
 
-@pytest.mark.parametrize(("dim", "causal", "sizes"), sample(KINDS, 3))
+@pytest.mark.parametrize(("dim", "causal", "sizes"), sample(KINDS, 4))
 def test_gradients_have_the_bits_of_the_unspecialised_kernel_in_all_orders(
     dim: int, causal: bool, sizes: dict[str, int]
 ) -> None:

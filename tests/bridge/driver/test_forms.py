@@ -91,7 +91,7 @@ def test_every_case_of_eight_warps_is_looked_at() -> None:
     assert {case.name for case in CASES if case.num_warps == 8} <= set(SIZES)
 
 
-@pytest.mark.parametrize("name", sample(SIZES, 2))
+@pytest.mark.parametrize("name", sample(SIZES, 3))
 def test_the_groups_of_a_gemm_do_together_what_the_whole_does(name: str) -> None:
     case, made = find(name).with_sizes(**SIZES[name]), case_front(name)
     text = made.split_text()

@@ -128,7 +128,7 @@ def is_part(part: list[Any], whole: list[Any]) -> bool:
     return all(any(it == other for other in left) for it in part)
 
 
-@pytest.mark.parametrize("name", sample(FORMS, 3))
+@pytest.mark.parametrize("name", sample(FORMS, 4))
 def test_a_launch_passes_what_tawa_passes(name: str, gpu: Launching, torch: Any) -> None:
     case, options = FORMS[name]
     given, grid = arguments_of(case), case.launch_grid()

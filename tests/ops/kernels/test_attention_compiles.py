@@ -51,7 +51,7 @@ def typical() -> dict[str, list[object]]:
 TYPICAL = typical()
 
 
-@pytest.mark.parametrize("case", sample(TYPICAL["specialised"], 6))
+@pytest.mark.parametrize("case", sample(TYPICAL["specialised"], 8))
 def test_case_specialises_and_neither_spills_nor_serialises(case: Specimen) -> None:
     compiled, found = compile_and_report(case, pinned(*case.plans[0]))
     record = compiled.metadata.tawa
@@ -73,7 +73,7 @@ OF_OPERATORS = (
 )
 
 
-@pytest.mark.parametrize("name", sample(OF_OPERATORS, 4))
+@pytest.mark.parametrize("name", sample(OF_OPERATORS, 6))
 def test_no_wgmma_waits_for_the_one_before_it_in_kernels_of_the_operators(name: str) -> None:
     compiled, found = compile_and_report(find(name), PlanOptions(precision="relaxed"))
     record = compiled.metadata.tawa
@@ -82,7 +82,7 @@ def test_no_wgmma_waits_for_the_one_before_it_in_kernels_of_the_operators(name: 
     assert not [note for note in found.ptxas.notes if note.code.startswith("C75")]
 
 
-@pytest.mark.parametrize("precision", sample(["relaxed", "exact"], 2))
+@pytest.mark.parametrize("precision", sample(["relaxed", "exact"], 3))
 @pytest.mark.parametrize("form", ["two_loops", "persistent"])
 def test_automatic_mode_specialises_attention_with_stages(form: str, precision: Literal["exact", "relaxed"]) -> None:
     if form == "persistent" and triton_version()[:2] >= NEWER_IR_FROM:
@@ -94,7 +94,7 @@ def test_automatic_mode_specialises_attention_with_stages(form: str, precision: 
 
 
 @pytest.mark.usefixtures("without_cubin")
-@pytest.mark.parametrize("dim", sample([128, 64, 256], 3))
+@pytest.mark.parametrize("dim", sample([128, 64, 256], 4))
 def test_a_reordered_v_needs_no_exchange_of_registers(dim: int) -> None:
     form = "two_loops" if dim == 64 else "persistent"
     counts = [
@@ -105,7 +105,7 @@ def test_a_reordered_v_needs_no_exchange_of_registers(dim: int) -> None:
 
 
 @pytest.mark.usefixtures("without_cubin")
-@pytest.mark.parametrize("dim", sample([128, 64, 256], 3))
+@pytest.mark.parametrize("dim", sample([128, 64, 256], 4))
 @pytest.mark.parametrize("mask", ["full", "causal"])
 def test_8_bit_scores_are_carried_as_fp32_or_not_at_all(dim: int, mask: str) -> None:
     compiled = compile_case(find(f"two_loops_fp8e4nv_d{dim}_{mask}"), pinned(2, 0))
@@ -119,7 +119,7 @@ def test_8_bit_scores_are_carried_as_fp32_or_not_at_all(dim: int, mask: str) -> 
 
 
 @pytest.mark.usefixtures("without_cubin")
-@pytest.mark.parametrize("groups", sample([2, 1], 2))
+@pytest.mark.parametrize("groups", sample([2, 1], 3))
 def test_threads_add_four_neighbours_of_an_accumulator_in_one_instruction(groups: int) -> None:
     case = find("from_registers_d128")
     ptx = compile_case(case, PlanOptions(num_consumer_groups=groups, only_if_faster=False)).asm["ptx"]
@@ -128,7 +128,7 @@ def test_threads_add_four_neighbours_of_an_accumulator_in_one_instruction(groups
     assert len(added) == groups * case.size("BM*D") // (4 * 32 * case.num_warps)  # each group has its code
 
 
-@pytest.mark.parametrize("case", sample(TYPICAL["either"], 4))
+@pytest.mark.parametrize("case", sample(TYPICAL["either"], 6))
 def test_undecided_case_is_specialised_or_left_with_a_reason(case: Specimen) -> None:
     record = compile_case(case, PlanOptions()).metadata.tawa
     assert record["applied"] or record["reason"]

@@ -82,7 +82,7 @@ def check(case: Specimen) -> None:
     assert errors(case, simulated(case, unspecialised(case, compiled))).share <= 1
 
 
-@pytest.mark.parametrize(("name", "queries", "keys"), sample(SMALL, 3))
+@pytest.mark.parametrize(("name", "queries", "keys"), sample(SMALL, 4))
 def test_kernel_is_right_on_a_small_problem(name: str, queries: int, keys: int) -> None:
     check(small(name, queries, keys))
 
@@ -97,12 +97,12 @@ def test_kernel_with_sums_after_its_loops_is_right(name: str, queries: int, keys
     assert errors(case, simulated(case, specialised)).share <= 1
 
 
-@pytest.mark.parametrize("name", sample(AS_LISTED, 2))
+@pytest.mark.parametrize("name", sample(AS_LISTED, 3))
 def test_kernel_is_right_on_the_problem_it_is_listed_with(name: str) -> None:
     check(find(name))
 
 
-@pytest.mark.parametrize(("name", "queries", "keys"), sample(SAME_BITS, 2))
+@pytest.mark.parametrize(("name", "queries", "keys"), sample(SAME_BITS, 3))
 def test_specialised_kernel_has_the_bits_of_the_unspecialised_one(name: str, queries: int, keys: int) -> None:
     case = small(name, queries, keys)
     compiled = specialised_levels(case, pinned(*case.plans[0]))
@@ -129,7 +129,7 @@ ADDED_BY = {
 """Plans, and whether a warp of its own adds; None: as the planner decides, which is so."""
 
 
-@pytest.mark.parametrize(("how", "name"), sample(product(ADDED_BY, ADDED), 4))  # each of both at least once
+@pytest.mark.parametrize(("how", "name"), sample(product(ADDED_BY, ADDED), 6))  # each of both at least once
 def test_gradients_that_are_added_up_are_the_same_in_each_order(name: str, how: str) -> None:
     (queries, keys, loops), (plan, by_a_warp) = ADDED[name], ADDED_BY[how]
     pins = {} if by_a_warp is None else {"store_warp": by_a_warp}
@@ -165,7 +165,7 @@ LENGTHS = (64, 260 if EVERY_CASE else 130)
 
 
 @pytest.mark.parametrize(("how", "name", "queries"), sample(
-    product(FROM_REGISTERS, ("from_registers_d64", "from_registers_d128"), LENGTHS), 3))  # fmt: skip
+    product(FROM_REGISTERS, ("from_registers_d64", "from_registers_d128"), LENGTHS), 4))  # fmt: skip
 def test_gradients_that_threads_add_up_are_the_same_in_each_order(name: str, how: str, queries: int) -> None:
     case = small(name, queries, 256)
     found, compiled = attempted(case, PlanOptions(only_if_faster=False), Plan.of(FROM_REGISTERS[how]))

@@ -118,7 +118,7 @@ def test_it_is_right_amid_nan(page: int, queries: int, window: int, block: int) 
         assert not np.isnan(o[:, head]).any()
 
 
-@pytest.mark.parametrize(("page", "block"), sample([(64, 64), (0, 64), (256, 64), (0, 128)], 3))
+@pytest.mark.parametrize(("page", "block"), sample([(64, 64), (0, 64), (256, 64), (0, 128)], 4))
 def test_many_bytes_are_on_their_way_and_nothing_spills(page: int, block: int) -> None:
     case = replace(decode_case(page, dim=128, block=block), num_stages=3)
     compiled, found = compile_and_report(case, OPTIONS)

@@ -30,7 +30,7 @@ def near(found: Any, exact: Any) -> None:
 
 @pytest.mark.parametrize("tma", [True, False], ids=["tma", "pointers"])
 @pytest.mark.parametrize(
-    ("family", "number"), sample([(name, at) for name, table in TABLES.items() for at in range(len(table))], 3)
+    ("family", "number"), sample([(name, at) for name, table in TABLES.items() for at in range(len(table))], 4)
 )
 def test_a_tile_of_the_tables_is_specialised_and_proved(family: str, number: int, tma: bool) -> None:
     tile = TABLES[family][number]
@@ -62,7 +62,7 @@ def test_stores_of_tiles_that_are_not_full_take_no_slots() -> None:
 
 @pytest.mark.parametrize("b_rows", [False, True])
 @pytest.mark.parametrize("gated", [False, True])
-@pytest.mark.parametrize("tile", sample(tables.GROUPED, 3), ids=str)
+@pytest.mark.parametrize("tile", sample(tables.GROUPED, 4), ids=str)
 def test_rows_in_groups_are_right(tile: Tile, gated: bool, b_rows: bool) -> None:
     T, N, K = 300, 136, 144
     case = grouped_case(tile, sizes=(T, N, K), b_rows=b_rows, gated=gated)

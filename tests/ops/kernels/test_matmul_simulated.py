@@ -156,8 +156,8 @@ def test_automatic_mode_takes_it(name: str) -> None:
     assert isinstance(found, Specialised), found.remarks
 
 
-@pytest.mark.parametrize("order", sample(["random", "eager", "late"], 3))
-@pytest.mark.parametrize("name", sample(FORMS, 2))
+@pytest.mark.parametrize("order", sample(["random", "eager", "late"], 4))
+@pytest.mark.parametrize("name", sample(FORMS, 3))
 def test_it_is_right_amid_nan(name: str, order: Any) -> None:
     form = FORMS[name]
     case = product_case(form)

@@ -71,7 +71,7 @@ def test_a_tile_of_the_tables_is_specialised_and_proved(case: Specimen, tile: Ti
 
 @pytest.mark.usefixtures("without_ptx")
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-@pytest.mark.parametrize("dtype", sample(["bf16", "fp16"], 2))
+@pytest.mark.parametrize("dtype", sample(["bf16", "fp16"], 3))
 def test_widened_weights_stay_in_the_threads_that_read_them(kind: int, dtype: str) -> None:
     compiled = compiled_for(weights_case(tile_choice.WEIGHTS[0], kind, dtype, zeros=kind < 2), tile_choice.WEIGHTS[0])
     assert "warp_group_dot" in compiled.asm["ttgir"]

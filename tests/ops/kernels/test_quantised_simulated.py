@@ -29,7 +29,7 @@ SCALES = [(2, 3, True), (2, 3, False), (0, 3, False), (2, 2, False), (2, 2, True
 """Kinds of A and B, and whether scales of neighbouring rows of A are neighbours."""
 
 
-@pytest.mark.parametrize(("of_a", "of_b", "unit"), [SCALES[0], *sample(SCALES[1:], 2)], ids=str)
+@pytest.mark.parametrize(("of_a", "of_b", "unit"), [SCALES[0], *sample(SCALES[1:], 3)], ids=str)
 @pytest.mark.parametrize(("number", "K"), [(0, 272), (0, 784), (1, 272)])
 def test_scaled_products_are_right(number: int, K: int, of_a: int, of_b: int, unit: bool) -> None:
     kinds, tile = (of_a, of_b), tile_choice.SCALED_BLOCKS[number]
@@ -74,7 +74,7 @@ def numbers_of(case: Any, high: int) -> tuple[dict[str, Any], Any]:
 
 
 @pytest.mark.parametrize("splits", [1, 4])
-@pytest.mark.parametrize(("bits", "span"), sample([(4, 128), (4, 32), (8, 128)], 2))
+@pytest.mark.parametrize(("bits", "span"), sample([(4, 128), (4, 32), (8, 128)], 3))
 def test_weights_in_few_bits_are_right(bits: int, span: int, splits: int) -> None:
     case = weights_case(tile_choice.WEIGHTS[0], int(bits == 8), sizes=(20, 72, 1040), span=span, splits=splits)
     arrays, _ = numbers_of(case, 1 << bits)

@@ -53,7 +53,7 @@ def persistent(depth: int, mma_depth: int) -> Timeline:
 
 
 @pytest.mark.parametrize("level", ["ttgir", "stock", "aref", "barrier"])
-@pytest.mark.parametrize("name", sample(CASES, 3))
+@pytest.mark.parametrize("name", sample(CASES, 4))
 def test_the_timeline_is_the_same_in_all_orders_and_its_rows_do_not_overlap(name: str, level: Any) -> None:
     case = find(name).with_sizes(**CASES[name])
     module = parse_module(stock_text(name)) if level == "stock" else level_module(name, level)

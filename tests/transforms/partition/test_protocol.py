@@ -62,7 +62,7 @@ def check(module: Module, program: str, depth: int, mma_depth: int, level: str) 
     return wrong
 
 
-@pytest.mark.parametrize(("depth", "mma_depth"), sample(DEPTHS, 2))
+@pytest.mark.parametrize(("depth", "mma_depth"), sample(DEPTHS, 3))
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize("level", ["aref", "barrier"])
 def test_every_slot_is_put_got_and_released_once_in_order(level: str, program: str, depth: int, mma_depth: int) -> None:

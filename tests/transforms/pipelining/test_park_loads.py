@@ -57,7 +57,7 @@ def reads(module: Module) -> list[Operation]:
     return [op for op in module.walk() if LocalLoadOp.matches(op) and op.operands[0].hint in ("g", "k")]
 
 
-@pytest.mark.parametrize("order", sample(["random", "eager", "late"], 3))
+@pytest.mark.parametrize("order", sample(["random", "eager", "late"], 4))
 @pytest.mark.parametrize("late", [False, True], ids=["parked", "late"])
 @pytest.mark.parametrize(
     ("kernel", "trips", "num_warps"), [(gated, 3, 4), (gated, 0, 8), (nested, 2, 4), (nested, 1, 2)]

@@ -162,7 +162,7 @@ def test_a_group_keeps_the_token_only_as_long_as_its_dots_keep_the_tensor_cores_
 # -- proofs and bits ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("depth", sample([2, 1, 3, 4], 2))
+@pytest.mark.parametrize("depth", sample([2, 1, 3, 4], 3))
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_tokens_are_proved_for_every_number_of_trips(name: str, depth: int) -> None:
     aref, barrier = levels(name, 2, depth)

@@ -107,7 +107,7 @@ def index_of(slot: Value) -> Value:
             "two_loops_tile128x64_4warps",  # 64 registers for the queries, as many for the sums, 32 for the scores
             "dkdv_fp16_d128_full",  # two sums of 64 registers, two scores of 32, and K and V
         ],
-        3,
+        4,
     ),
 )
 def test_elsewhere_operands_stay_in_shared_memory(name: str) -> None:

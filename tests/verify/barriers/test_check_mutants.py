@@ -21,7 +21,7 @@ def text(source: str) -> str:
     return made(source)[1]
 
 
-@pytest.mark.parametrize("source", sample(SOURCES, 4))
+@pytest.mark.parametrize("source", sample(SOURCES, 6))
 def test_fast_refutes_the_mutants_that_full_refutes(source: str) -> None:
     refuted = 0
     for mutant in mutants(text(source)):

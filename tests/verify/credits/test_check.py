@@ -84,7 +84,7 @@ def named(module: Module, name: str) -> list[Operation]:
 # -- right programs ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("depth", "mma_depth"), sample(PLANS, 2))
+@pytest.mark.parametrize(("depth", "mma_depth"), sample(PLANS, 3))
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_pipeline_s_output_is_proved_for_all_trip_counts(name: str, depth: int, mma_depth: int) -> None:
     assert verdict(aref(name, depth, mma_depth)) == Proved()

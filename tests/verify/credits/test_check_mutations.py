@@ -54,7 +54,7 @@ def wrong(module: Module, depth: int, steps: tuple[int, ...] = ()) -> str:
     return ""
 
 
-@pytest.mark.parametrize(("name", "depth", "mma_depth"), sample(CASES, 4))
+@pytest.mark.parametrize(("name", "depth", "mma_depth"), sample(CASES, 6))
 def test_exactly_the_mutants_that_change_behaviour_are_refuted(name: str, depth: int, mma_depth: int) -> None:
     unlike: list[str] = []
     refuted = 0

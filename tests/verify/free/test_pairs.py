@@ -68,7 +68,7 @@ def test_groups_that_read_parts_of_one_stream_are_proved(depth: int, tiles: bool
     assert check_credits(module, effort="fast") == Proved()
 
 
-@pytest.mark.parametrize("tiles", sample([True, False], 2))
+@pytest.mark.parametrize("tiles", sample([True, False], 3))
 def test_no_mutant_of_a_stream_with_a_fault_is_proved(tiles: bool) -> None:
     kept = refuted = 0
     for mutant in mutants(streams.at_arefs(2, streams.streams(tiles=tiles)), 3):

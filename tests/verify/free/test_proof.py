@@ -228,7 +228,7 @@ def test_a_split_is_recognised_only_in_the_form_that_early_puts_compute(change: 
 # -- against numbers, and against an interpreter -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", sample(PROGRAMS, 4))
+@pytest.mark.parametrize("name", sample(PROGRAMS, 6))
 def test_no_mutant_with_a_fault_is_proved(name: str) -> None:
     missed: list[str] = []
     kept = 0

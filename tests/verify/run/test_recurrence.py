@@ -69,7 +69,7 @@ def test_a_right_program_is_right_with_settled_states(name: str) -> None:
     assert same(barrier(name), range(6)) == {ENDED}
 
 
-@pytest.mark.parametrize("name", sample(PROGRAMS, 4))
+@pytest.mark.parametrize("name", sample(PROGRAMS, 6))
 def test_a_wrong_program_has_the_same_fault_with_settled_states(name: str) -> None:
     found: set[str] = set()
     for mutant in mutants(made(name)[1], 6):
