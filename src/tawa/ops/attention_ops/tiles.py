@@ -11,7 +11,7 @@ in a CTA; with few keys under a causal mask, their different lengths cost more t
 
 Tiles of one length are taken from a counter by as many programs as there are SMs. The tiles of a causal mask differ in
 length: the persistent kernel takes them from a counter in pairs of equal length, and at the end one by one, the longest
-first. So do three programs, without pairs. Tiles behind a window are single, too; the longest of some heads start
+first; for many keys one by one from the start. So do three programs. Tiles behind a window are single, too; the longest of some heads start
 first, in an order that the kernel computes.
 
 In fp8 the slots are half as large and the dots half as long: the groups gain from ping-pong.
@@ -183,7 +183,7 @@ HOPPER = Tiles(
                 _PAIRS_FROM_COUNTER,
                 replace(_THREE, options=(plan(**LONGEST_FIRST, **THREE_PROGRAMS),), least=4096),
             ),
-            128: (_PAIRS_FROM_COUNTER,),
+            128: (_PAIRS_FROM_COUNTER, replace(_LARGE, least=16384)),
             256: (
                 _WIDE,
                 replace(_WIDE, persistent=True, options=(IN_ORDER, plan(**IN_SLICES)), least=1024),
