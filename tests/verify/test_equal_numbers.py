@@ -37,3 +37,18 @@ def test_a_comparison_has_one_text_in_all_of_its_forms() -> None:
         compare("different", "n", "zero", 4),
     )  # fmt: skip
     assert found["one"] == found["other"] == found["mirrored"] != found["different"]
+
+
+def test_an_argument_of_a_later_block_is_no_argument_of_the_kernel() -> None:
+    five, names = ", ".join(["i32"] * 5), [f"%x{at}" for at in range(5)]
+    sizes = "operandSegmentSizes = array<i32: 1, 5, 5>"
+    lines = (
+        compare("go", "n", "m", 2),
+        f'"cf.cond_br"(%go, {"%n, " * 5}{"%m, " * 4}%m)[^bb7, ^bb7] <{{{sizes}}}> : (i1, {five}, {five}) -> ()',
+        f"^bb7({', '.join(f'{name}: i32' for name in names)}):",
+        binary("p", "addi", "n", "zero"),
+        binary("q", "addi", "x4", "zero"),  # %n is argument 4, too
+    )
+    module = parse_module(kernel("\n".join(lines)))
+    found = {value.hint: decided_by(value) for it in module.walk() for value in it.results}
+    assert found["p"] is not None and found["q"] is None

@@ -16,7 +16,7 @@ from tawa.dialects.control_flow import deciding, holder_of, incoming
 from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.inline.markers import SameNumberOp
 from tawa.dialects.scalars import scalar_of
-from tawa.dialects.scf import CONTROL, WhileOp
+from tawa.dialects.scf import CONTROL, LOOPS, ForOp, WhileOp
 from tawa.dialects.tt import AddPtrOp, FuncOp, GetNumProgramsOp, GetProgramIdOp, LoadOp
 from tawa.ir import Block, Operation, Value
 from tawa.verify.comparisons import one_form
@@ -72,7 +72,7 @@ class _Text:
                 carried, loop, ops = chain
                 return self._carried_value(carried, loop, ops)
             return self._computed(value.defining_op, value.index)
-        self.known &= holder is not None and holder.name == FuncOp.NAME
+        self.known &= holder is not None and holder.name == FuncOp.NAME and not incoming(value)
         return self._number(f"argument {value.index}")
 
     def _number(self, expression: str) -> int:
@@ -84,7 +84,8 @@ class _Text:
     def _carried_value(self, value: Value, holder: Operation, ops: list[Operation]) -> int:
         """Serialises what operations make of a block argument or result of a loop or branch.
 
-        That is: what controls the loop or branch, and what they make of each source.
+        That is: what controls the loop or branch, and what they make of each source. A loop is told apart from others
+        with the same bounds by the number of loops around it.
         """
         of = ops[-1].result if ops else value
         sources = incoming(value)
@@ -99,7 +100,11 @@ class _Text:
                 made = self._computed(op, 0, {before: made})
                 before = op.result
             operands.append(made)
-        self.words[number] = f"({holder.name} {role} {operands})"
+        kind = holder.name
+        if kind in LOOPS:
+            unsigned = " unsigned" if ForOp.matches(holder) and ForOp(holder).unsigned else ""
+            kind += f"{unsigned} {sum(outer.name in LOOPS for outer in holder.ancestors())}"
+        self.words[number] = f"({kind} {role} {operands})"
         return number
 
     def _computed(self, op: Operation, index: int, made: dict[Value, int] | None = None) -> int:
@@ -119,7 +124,7 @@ class _Text:
             predicate, *operands = one_form(CmpIOp(op).predicate, *known)
             properties = str(predicate)
         texts = [self._operand(it, made or {}) for it in operands]
-        return self._number(f"({op.name} {properties} {texts} {index})")
+        return self._number(f"({op.name} {properties} {texts} {index} {op.results[index].type})")
 
     def _operand(self, operand: object, made: dict[Value, int]) -> str:
         """The number of an operand, or a constant."""

@@ -35,7 +35,7 @@ from tawa.dialects.scf import CONTROL, LOOPS
 from tawa.dialects.tt import LoadOp, ReduceOp, ScanOp
 from tawa.dialects.ttg import ConvertLayoutOp, WarpSpecializeOp
 from tawa.dialects.warp import GroupOp
-from tawa.ir import Operation, Value, shape_of
+from tawa.ir import Operation, Value
 
 _FLOATS = ("f", "bf", "tf", "tensor<")
 _EXACT = op_names(
@@ -112,11 +112,30 @@ class _Expression:
         if op.name in INLINE:
             self.known &= not (GroupIndexOp.matches(op) or SameNumberOp.matches(op) or reads_thread(op))
             self.known &= only_registers(op)
-        shapes = [shape_of(result) for result in op.results]
-        self.words.append(f"({op.name} {_without_layouts(op)} {shapes} {_region_text(op)}")
+        types = [result.type.partition(", #")[0] for result in op.results]
+        self.words.append(f"({op.name} {_without_layouts(op)} {types} {self._region_text(op)}")
         for operand in op.operands if self.known else ():
             self.value(operand)
         self.words.append(")")
+
+    def _region_text(self, op: Operation) -> str:
+        """The operations inside of a reduction, with their operands by number; of what is outside, constants only."""
+        numbers: dict[Value, object] = {}
+        words: list[str] = []
+        for region in op.regions:
+            for block in region.blocks:
+                numbers.update((arg, len(numbers)) for arg in block.args)
+                for inner in block.ops:
+                    for operand in inner.operands:
+                        outer = operand.defining_op
+                        if operand not in numbers:
+                            self.known &= outer is not None and ConstantOp.matches(outer)
+                            numbers[operand] = str(outer.properties) if outer is not None else ""
+                    inputs = [numbers[operand] for operand in inner.operands]
+                    types = [result.type for result in inner.results]
+                    words.append(f"{inner.name}{inputs}{sorted(inner.properties.items())}{types}")
+                    numbers.update((result, len(numbers)) for result in inner.results)
+        return " ".join(words)
 
 
 def _rounds(op: Operation) -> bool:
@@ -126,20 +145,6 @@ def _rounds(op: Operation) -> bool:
 
 def _without_layouts(op: Operation) -> list[tuple[str, str]]:
     return [(name, text.partition(" : tensor<")[0]) for name, text in sorted(op.properties.items())]
-
-
-def _region_text(op: Operation) -> str:
-    """The operations inside of a reduction, with their operands by number."""
-    numbers: dict[Value, int] = {}
-    words: list[str] = []
-    for region in op.regions:
-        for block in region.blocks:
-            numbers.update((arg, len(numbers)) for arg in block.args)
-            for inner in block.ops:
-                inputs = [numbers.get(operand, -1) for operand in inner.operands]
-                words.append(f"{inner.name}{inputs}{sorted(inner.properties.items())}")
-                numbers.update((result, len(numbers)) for result in inner.results)
-    return " ".join(words)
 
 
 def _is_tile(value: Value) -> bool:

@@ -205,9 +205,11 @@ class _Finder:
                 case (Code.QUIET, behind, results):
                     self.values.update((register, self._decided(value)) for register, value in results)
                 case (Code.MOVE, sources, targets):
+                    handed = at and part.code[at - 1][0] == Code.TEST
                     for source, target in zip(sources, targets, strict=True):
                         if self.moved[target] == 1 and self.values[target] is None:
-                            self.values[target] = self.values.get(source)
+                            value = self.values.get(source)
+                            self.values[target] = self._handed(value, len(ends)) if handed else value
                 case (Code.SCALAR, function, ins, out, signature):
                     made = self._scalar(function, [self.values.get(it) for it in ins], signature)
                     op = part.ops[at]
@@ -287,6 +289,14 @@ class _Finder:
         ):
             left, stage = left.key[-2], stage + 1
         return (left, stage, cap) if stage or cap is not None else None
+
+    def _handed(self, value: Any, depth: int) -> Any:
+        """What the `before` region of a while hands to its `after` region. depth: the number of loops, with this one.
+
+        The next run of `before` is in the same iteration as that of `after`, but a number of its own there is another.
+        """
+        varies = isinstance(value, Term) and _depth_of(value) >= depth
+        return self.terms(("handed", value)) if varies else value
 
     def _decided(self, value: Value) -> Term | None:
         """The term of a loop-carried value or a result of control flow: equal if its whole computation is equal."""
@@ -501,6 +511,6 @@ def _depth_of(term: Term) -> int:
     for part in term.walk():
         if part.key[0] == "induction":
             depth = max(depth, part.key[2])
-        elif part.key[0] in ("decided", "opaque", "atomic"):
+        elif part.key[0] in ("decided", "handed", "opaque", "atomic"):
             return ENDLESS
     return depth

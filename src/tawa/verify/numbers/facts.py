@@ -17,6 +17,7 @@ from typing import TypeGuard
 
 from tawa.dialects import arith
 from tawa.dialects.declare.declaration import op_names
+from tawa.dialects.scalars import width_of
 from tawa.dialects.tt import FuncOp, GetProgramIdOp
 from tawa.errors import AssumptionError
 from tawa.ir import Module, Operation, source_of
@@ -28,6 +29,7 @@ from tawa.verify.skeleton.program import Program, Term, integer_arguments
 FAR = 1 << 64
 _MOST_VALUES = 1 << 14
 _RELATIONS = ("==", "!=", "<", "<=", ">", ">=")  # of arith.cmpi, by predicate
+_WIDENS = op_names(arith.ExtSIOp)
 _SAME_NUMBER = op_names(arith.ExtSIOp, arith.IndexCastOp, arith.TruncIOp)
 
 Interval = tuple[int, int]
@@ -140,6 +142,12 @@ class Facts:
         return self._chains[term]
 
 
+def _narrows(term: Term) -> bool:
+    """Whether a conversion has fewer than 32 bits, which large arguments do not fit into."""
+    width = width_of(str(term.key[-2])) if len(term.key) > 2 and term.key[0] not in _WIDENS else None
+    return width is not None and width < 32
+
+
 def _chain(term: Term) -> _Chain:
     """The chain of operations with constants that computes a number, and what it starts from."""
     steps: list[tuple[str, int]] = []
@@ -150,7 +158,7 @@ def _chain(term: Term) -> _Chain:
         if len(parts) != 1:
             break
         match name:
-            case _ if name in _SAME_NUMBER and not numbers:
+            case _ if name in _SAME_NUMBER and not numbers and not _narrows(term):
                 pass
             case arith.AddIOp.NAME:
                 steps.append(("add", numbers[0]))

@@ -117,6 +117,8 @@ class Scalars:
         properties = sorted((name, text) for name, text in op.properties.items() if name != "overflowFlags")
         if CmpIOp.matches(op) and op.operands[0].type == "i1":
             properties.append(("of", "flags"))  # no order of numbers
+        elif len(op.operands) == 1 and op.result.type != op.operands[0].type:
+            properties.append(("to", op.result.type))  # a conversion
         return (op.name, *(item for pair in properties for item in pair))
 
     def _find_canonical(self, op: Operation) -> None:

@@ -84,6 +84,24 @@ DIVIDED = f"""
         %share = "arith.divsi"(%eight, %n) : (i32, i32) -> i32
         %most = "tt.splat"(%share) : (i32) -> {NUMBERS}
         %inside = "arith.cmpi"(%lanes, %most) <{{predicate = 2 : i64}}> : ({NUMBERS}, {NUMBERS}) -> {MASK}"""
+DIVIDED_INSIDE = DIVIDED.replace(
+    '%share = "arith.divsi"(%eight, %n) : (i32, i32) -> i32',
+    '%share = "scf.if"(%c) ({\n%d = "arith.divsi"(%eight, %n) : (i32, i32) -> i32\n"scf.yield"(%d) : (i32) -> ()\n}, '
+    '{\n"scf.yield"(%n) : (i32) -> ()\n}) : (i1) -> i32',
+)
+ENDLESS = DIVIDED.replace(
+    '%share = "arith.divsi"(%eight, %n) : (i32, i32) -> i32',
+    """%share = "scf.while"(%n) ({
+        ^bb0(%x: i32):
+          %other = "arith.cmpi"(%x, %eight) <{predicate = 1 : i64}> : (i32, i32) -> i1
+          "scf.condition"(%other, %x) : (i1, i32) -> ()
+        }, {
+        ^bb0(%y: i32):
+          %twice = "arith.addi"(%y, %y) : (i32, i32) -> i32
+          "scf.yield"(%twice) : (i32) -> ()
+        }) : (i32) -> i32""",
+)
+assert ENDLESS != DIVIDED != DIVIDED_INSIDE
 VOLATILE = f"{HINTS}, isVolatile = true"
 STREAMED = HINTS.replace("cache = 1", "cache = 3")
 UNLIKE = {
@@ -95,6 +113,8 @@ UNLIKE = {
     ),
     "another way through the caches": (MASKED, f"{address('b')}{load('b', '', STREAMED)}"),
     "a division that a branch guards": (f"{DIVIDED}{address('a')}{load('a', '%inside')}", PLAIN),
+    "a division in a nested branch": (f"{DIVIDED_INSIDE}{address('a')}{load('a', '%inside')}", PLAIN),
+    "a loop that may not end": (f"{ENDLESS}{address('a')}{load('a', '%inside')}", PLAIN),
     "a store": (MASKED, f'{PLAIN}\n        "tt.store"(%at_b, %t_b) <{{{HINTS}}}> : ({POINTERS}, {TILE}) -> ()'),
 }  # fmt: skip
 
@@ -104,3 +124,16 @@ def test_branches_that_differ_in_more_stay(what: str) -> None:
     module = kernel(*UNLIKE[what])
     before = print_module(module)
     assert not JoinLoads().run(module).changed and print_module(module) == before
+
+
+def test_addresses_that_use_each_of_their_operands_twice_are_compared_once() -> None:
+    def twice(name: str) -> str:
+        lines = [f'%d_{name}0 = "tt.splat"(%n) : (i32) -> {NUMBERS}']
+        lines += [
+            f'%d_{name}{at + 1} = "arith.addi"(%d_{name}{at}, %d_{name}{at}) : ({NUMBERS}, {NUMBERS}) -> {NUMBERS}'
+            for at in range(60)
+        ]
+        return "\n".join(("", *lines, address(name).replace("%lanes", f"%d_{name}60")))
+
+    module = kernel(f"{INSIDE}{twice('a')}{load('a', '%inside')}", f"{twice('b')}{load('b')}")
+    assert JoinLoads().run(module).changed

@@ -11,7 +11,7 @@ is left can move to the producer.
 
 Requires: TTIR, structured.
 Ensures: the same effects and values. What the branches compute is computed in either case; it is pure, and divides by
-constants only.
+constants only, and ends.
 Declines: never.
 """
 
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from tawa.dialects.arith import ConstantOp, OrIOp, XOrIOp
 from tawa.dialects.effects import is_plain_load, is_pure
-from tawa.dialects.scf import IfOp
+from tawa.dialects.scf import IfOp, WhileOp
 from tawa.dialects.tt import FuncOp, LoadOp, SplatOp
 from tawa.ir import Builder, Module, Operation, Value, replace_op
 from tawa.transforms.result import PassResult
@@ -78,23 +78,29 @@ def _joinable(op: Operation, one: LoadOp, other: LoadOp) -> bool:
     if not all(is_plain_load(it) and len(it.result.uses) == 1 for it in loads):
         return False
     hints = [{name: text for name, text in it.properties.items() if name != "operandSegmentSizes"} for it in loads]
-    computed = all(inner in loads or (is_pure(inner) and not _may_divide_by_zero(inner)) for inner in inside)
-    return computed and hints[0] == hints[1] and _same(one.pointers, other.pointers)
+    computed = all(inner in loads or (is_pure(inner) and not _is_guarded(inner)) for inner in inside)
+    return computed and hints[0] == hints[1] and _same(one.pointers, other.pointers, set())
+
+
+def _is_guarded(op: Operation) -> bool:
+    """Whether a branch may guard an operation, or one inside of it: it may divide by zero, or never end."""
+    return any(WhileOp.matches(inner) or _may_divide_by_zero(inner) for inner in op.walk())
 
 
 def _may_divide_by_zero(op: Operation) -> bool:
     return any(it in op.name for it in _DIVIDES) and not ConstantOp.matches(op.operands[1].defining_op)
 
 
-def _same(one: Value, other: Value) -> bool:
-    """Whether two values are computed alike."""
+def _same(one: Value, other: Value, known: set[tuple[Value, Value]]) -> bool:
+    """Whether two values are computed alike. known: pairs that are, or that are asked for already."""
     first, second = one.defining_op, other.defining_op
-    if one is other:
+    if one is other or (one, other) in known:
         return True
+    known.add((one, other))
     if first is None or second is None or first.regions or second.regions or not is_pure(first):
         return False
     return (
         (first.name, first.properties, one.index, one.type) == (second.name, second.properties, other.index, other.type)
         and len(first.operands) == len(second.operands)
-        and all(map(_same, first.operands, second.operands))
+        and all(_same(*it, known) for it in zip(first.operands, second.operands, strict=True))
     )

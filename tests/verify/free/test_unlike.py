@@ -1,0 +1,230 @@
+"""Numbers of two partitions that look alike and are not: protocols by hand, in which one of them is a trip count.
+
+A producer puts as many tiles as its number says, a consumer gets as many as its own says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tawa.ir import Module, parse_module
+from tawa.verify.arefs import check_credits
+from tawa.verify.effort import Effort
+from tawa.verify.verdict import Proved, Refuted
+from tests.cases.programs.ttgir import LOCK, SLOT, binary, branch, compare, for_loop, kernel, load, op, scalar_load
+
+RING, COUNT = f"!aref.ring<1 x ({SLOT})>", "!aref.index<1>"
+ROW = "tensor<64xi32>"
+
+
+def put(ring: str, at: str, behind: str) -> str:
+    """Fills a slot with one tile."""
+    filled = op("aref.filled", f"%tile_{behind}", "tensor<64x64xf16, #blocked>")
+    body = f"({{\n{load(f'tile_{behind}', 'a_desc', '%zero, %zero')}\n{filled}\n}})"
+    return f'"aref.put"(%{ring}, %{at}) {body} : ({RING}, {COUNT}) -> ()\n{_advance(at, behind)}'
+
+
+def get(ring: str, at: str, behind: str) -> str:
+    """Reads a slot, and releases it."""
+    return f"{borrow(ring, at, behind)}\n{release(ring, at)}"
+
+
+def borrow(ring: str, at: str, behind: str) -> str:
+    """Reads a slot."""
+    return op("aref.get", f"%{ring}, %{at}", f"{RING}, {COUNT}", f"%slot_{behind}", SLOT) + f"\n{_advance(at, behind)}"
+
+
+def release(ring: str, at: str) -> str:
+    """Releases a slot."""
+    return op("aref.consumed", f"%{ring}, %{at}", f"{RING}, {COUNT}")
+
+
+def _advance(at: str, behind: str) -> str:
+    return op("aref.advance", f"%{at}", COUNT, f"%{behind}", COUNT)
+
+
+def first(ring: str, count: str) -> str:
+    """The first count of a ring."""
+    return op("aref.first", f"%{ring}", RING, f"%{count}", COUNT)
+
+
+Access = Callable[[str, str, str], str]
+
+
+def protocol(producer: str, consumer: str, rings: int = 1) -> Module:
+    """A kernel with two partitions."""
+    made = [op("aref.create", "", "", f"%ring{at}", RING, properties=f'name = "ring{at}"') for at in range(rings)]
+    groups = [
+        f'"warp.group"() <{{partition = "{role}", role = "{role}", num_warps = 4 : i32, registers = 64 : i32}}> ({{\n'
+        f'{body}\n"warp.end"() : () -> ()\n}}) : () -> ()'
+        for role, body in (("producer", producer), ("consumer", consumer))
+    ]
+    return parse_module(kernel("\n".join((*made, *groups)), arguments=LOCK))
+
+
+def accessed(access: Access, number: str, *, upper: str = "r", start: str = "start", result: str = "end") -> str:
+    """A loop of as many accesses as a number says."""
+    carried = {"at": (start, "behind", COUNT)}
+    return "\n".join(
+        (number, for_loop(access("ring0", "at", "behind"), upper=upper, carried=carried, results=f"%{result}"))
+    )
+
+
+def counted(one: str, other: str) -> Module:
+    """Two computations of %r."""
+    start = first("ring0", "start")
+    return protocol(f"{start}\n{accessed(put, one)}", f"{start}\n{accessed(get, other)}")
+
+
+def chosen(value: str) -> str:
+    """%r is %x, which `value` computes, or %m: a branch that is not run."""
+    return (
+        f'{compare("f", "m", "two", 2)}\n%r = "scf.if"(%f) ({{\n{value}\n"scf.yield"(%x) : (i32) -> ()\n}}, {{\n'
+        '"scf.yield"(%m) : (i32) -> ()\n}) : (i1) -> i32'
+    )
+
+
+def through(type: str, into: str = "trunci", back: str = "extui") -> str:
+    """%x is %n after a conversion, and back."""
+    return "\n".join((op(f"arith.{into}", "%n", "i32", "%y", type), op(f"arith.{back}", "%y", type, "%x", "i32")))
+
+
+def nested(which: str) -> str:
+    """%r is a sum over two loops with the same bounds. which: the iteration number that is added."""
+    twice, more = binary("twice", "addi", "t", "t"), binary("more", "addi", "twice", which)
+    inner = for_loop(f"{twice}\n{more}", induction="j", carried={"t": ("s", "more", "i32")}, results="%inner")
+    return for_loop(inner, induction="i", carried={"s": ("zero", "inner", "i32")}, results="%r")
+
+
+def from_minus_one(properties: str) -> str:
+    """%r is %m times the trips from -1 to 2."""
+    minus = op("arith.constant", "", "", "%minus", "i32", properties="value = -1 : i32")
+    loop = for_loop(
+        binary("more", "addi", "s", "m"),
+        lower="minus",
+        upper="two",
+        carried={"s": ("zero", "more", "i32")},
+        results="%r",
+    )
+    return f"{minus}\n{loop.replace(' ({', f' {properties}({{', 1)}"
+
+
+def folded(element: str = "", captured: str = "") -> str:
+    """%r is the largest element of a tile. element: what it passes through. captured: a number inside of the fold."""
+    tile = [op("tt.splat", "%n", "i32", "%given", ROW)]
+    if element:
+        narrow = ROW.replace("i32", element)
+        tile += [
+            op("arith.trunci", "%given", ROW, "%narrow", narrow),
+            op("arith.extui", "%narrow", narrow, "%tile", ROW),
+        ]
+    largest = binary("largest", "maxsi", "l", captured or "h")
+    source = "tile" if element else "given"
+    fold = (
+        f'%r = "tt.reduce"(%{source}) <{{axis = 0 : i32}}> ({{\n^bb0(%l: i32, %h: i32):\n{largest}\n'
+        f'"tt.reduce.return"(%largest) : (i32) -> ()\n}}) : ({ROW}) -> i32'
+    )
+    return "\n".join((*tile, fold))
+
+
+UNLIKE = {
+    "the iteration of the outer or of the inner loop": (nested("i"), nested("j")),
+    "a loop over signed or unsigned numbers": (from_minus_one(""), from_minus_one("<{unsignedCmp}> ")),
+    "two widths": (through("i1").replace("%x", "%r"), through("i8").replace("%x", "%r")),
+    "two widths in a branch": (chosen(through("i1")), chosen(through("i8"))),
+    "two widths of floats": (chosen(through("bf16", "sitofp", "fptosi")), chosen(through("f32", "sitofp", "fptosi"))),
+    "two widths of tiles": (folded("i8"), folded("i16")),
+    "two numbers inside of a fold": (folded(captured="n"), folded(captured="m")),
+    "two constants inside of a fold": (folded(captured="one"), folded(captured="two")),
+}
+
+
+@pytest.mark.parametrize("effort", ["fast", "full"])
+@pytest.mark.parametrize("what", UNLIKE)
+def test_numbers_that_differ_are_not_one_number(what: str, effort: Effort) -> None:
+    one, other = UNLIKE[what]
+    assert not isinstance(check_credits(counted(one, other), effort=effort), Proved)
+    if "number" not in what:  # what a fold makes of a number from outside is not modelled
+        assert isinstance(check_credits(counted(one, one), effort=effort), Proved) == ("unsigned" not in what)
+
+
+def in_a_nest(access: Access, which: str) -> str:
+    """In each iteration of two loops with the same bounds: %r accesses of one ring, and one of another."""
+    number = chosen(binary("x", "addi", which, "zero"))
+    inner = f"{accessed(access, number, start='a', result='a_next')}\n{access('ring1', 'b', 'b_next')}"
+    carried = {"a": ("c", "a_next", COUNT), "b": ("d", "b_next", COUNT)}
+    loop = for_loop(inner, induction="j", carried=carried, results="%in:2")
+    around = {"c": ("start", "in#0", COUNT), "d": ("start1", "in#1", COUNT)}
+    return "\n".join(
+        (
+            first("ring0", "start"),
+            first("ring1", "start1"),
+            for_loop(loop, induction="i", carried=around, results="%all:2"),
+        )
+    )
+
+
+def test_iterations_of_two_loops_with_the_same_bounds_are_two_numbers() -> None:
+    assert isinstance(check_credits(protocol(in_a_nest(put, "i"), in_a_nest(get, "i"), 2)), Proved)
+    assert isinstance(check_credits(protocol(in_a_nest(put, "i"), in_a_nest(get, "j"), 2)), Refuted)
+
+
+def in_one_order(flag: str, tag: str, access: Access, at: tuple[str, str, str], between: str = "") -> str:
+    """Accesses of ring0, ring2, ring1, or of ring1, ring2, ring0; gives the counts behind them."""
+
+    def block(order: tuple[int, ...]) -> str:
+        steps = [access(f"ring{it}", at[it], f"{at[it]}{tag}{order[0]}") for it in order]
+        steps.insert(1, between)
+        behind = ", ".join(f"%{at[it]}{tag}{order[0]}" for it in range(3))
+        return "\n".join((*steps, f'"scf.yield"({behind}) : ({COUNT}, {COUNT}, {COUNT}) -> ()'))
+
+    types = f"({COUNT}, {COUNT}, {COUNT})"
+    return f'%{tag}:3 = "scf.if"(%{flag}) ({{\n{block((0, 2, 1))}\n}}, {{\n{block((1, 2, 0))}\n}}) : (i1) -> {types}'
+
+
+def handing() -> Module:
+    """A ``while`` that hands a flag on: the producer uses it, the consumer that of the next trip, ahead of the test."""
+    number = op("tt.addptr", "%lock, %x", "!tt.ptr<i32>, i32", "%there", "!tt.ptr<i32>")
+    flag = "\n".join((number, scalar_load("number", "there"), compare("flag_of", "zero", "number", 2)))
+    more, following = compare("more", "x", "n", 2), binary("x_next", "addi", "y", "one")
+    starts = "\n".join(first(f"ring{it}", f"s{it}") for it in range(3))
+    c, three = COUNT, f"{COUNT}, {COUNT}, {COUNT}"
+    order = in_one_order("flag_in", "put", put, ("h0", "h1", "h3"))
+    producer = (
+        f"{starts}\n{put('ring2', 's2', 's3')}\n{put('ring0', 's0', 's4')}\n{put('ring1', 's1', 's5')}\n"
+        f'{put("ring2", "s3", "s6")}\n%w:5 = "scf.while"(%zero, %s4, %s5, %s6) ({{\n'
+        f"^bb0(%x: i32, %b0: {c}, %b1: {c}, %b2: {c}):\n{more}\n{flag}\n"
+        f'"scf.condition"(%more, %x, %flag_of, %b0, %b1, %b2) : (i1, i32, i1, {three}) -> ()\n}}, {{\n'
+        f"^bb0(%y: i32, %flag_in: i1, %h0: {c}, %h1: {c}, %h2: {c}):\n"
+        f"{put('ring2', 'h2', 'h3')}\n{order}\n{following}\n"
+        f'"scf.yield"(%x_next, %put#0, %put#1, %put#2) : (i32, {three}) -> ()\n'
+        f"}}) : (i32, {three}) -> (i32, i1, {three})"
+    )
+    order = in_one_order("flag_of", "got", get, ("b0", "b1", "b2"), release("ring2", "held"))
+    consumer = (
+        f'{starts}\n{borrow("ring2", "s2", "s3")}\n%w:4 = "scf.while"(%zero, %s0, %s1, %s3, %s2) ({{\n'
+        f"^bb0(%x: i32, %b0: {c}, %b1: {c}, %b2: {c}, %held: {c}):\n{more}\n{flag}\n{order}\n"
+        f'"scf.condition"(%more, %x, %got#0, %got#1, %got#2) : (i1, i32, {three}) -> ()\n}}, {{\n'
+        f"^bb0(%y: i32, %h0: {c}, %h1: {c}, %h2: {c}):\n{borrow('ring2', 'h2', 'h3')}\n{following}\n"
+        f'"scf.yield"(%x_next, %h0, %h1, %h3, %h2) : (i32, {three}, {c}) -> ()\n'
+        f"}}) : (i32, {three}, {c}) -> (i32, {three})"
+    )
+    return protocol(producer, consumer, 3)
+
+
+def test_what_a_while_hands_on_is_not_what_it_computes_for_the_next_trip() -> None:
+    assert isinstance(check_credits(handing()), Refuted)
+
+
+def test_facts_say_nothing_about_a_number_of_fewer_bits() -> None:
+    """256 in 8 bits is 0."""
+    for type, right in (("i8", False), ("i64", True)):
+        convert = "trunci" if type == "i8" else "extsi"
+        back = "extsi" if type == "i8" else "trunci"
+        guarded = branch(get("ring0", "start", "behind"), condition="many")
+        consumer = "\n".join((through(type, convert, back), compare("many", "x", "two", 4), guarded))
+        start = first("ring0", "start")
+        module = protocol(f"{start}\n{put('ring0', 'start', 'behind')}", f"{start}\n{consumer}")
+        assert isinstance(check_credits(module, assume=["n >= 3"]), Proved) == right
