@@ -11,8 +11,8 @@ in a CTA; with few keys under a causal mask, their different lengths cost more t
 
 Tiles of one length are taken from a counter by as many programs as there are SMs. The tiles of a causal mask differ in
 length: the persistent kernel takes them from a counter in pairs of equal length, and at the end one by one, the longest
-first; for many keys one by one from the start. So do three programs. Tiles behind a window are single, too; the longest of some heads start
-first, in an order that the kernel computes.
+first; for many keys one by one from the start. So do three programs. Tiles behind a window are single, too; the longest
+of some heads start first, in an order that the kernel computes.
 
 In fp8 the slots are half as large and the dots half as long: the groups gain from ping-pong.
 Without a mask, blocks of 256 keys are faster for D = 128: they rescale O half as often, and leave no registers for
