@@ -376,10 +376,10 @@ def test_steps_are_loaded_by_pointers_in_every_loop(loops: int) -> None:
 
 def test_loops_that_are_in_one_over_heads_have_the_next_number() -> None:
     tile = tiles.with_steps(tiles.HOPPER.gradients["causal"][64][-1], 1)
-    asked, plan = (json.loads(dict(it.options)["plan"]) for it in (tile, tiles.inside(tile)))
+    asked, plan = (json.loads(dict(it.options)["plan"]) for it in (tile, tiles.with_outer_loop(tile)))
     assert plan["loops"] == [{**asked["loops"][0], "loop": 2}] and asked["loops"][0]["loop"] == 1
     assert plan["operands"] == [asked["operands"][0], {**asked["operands"][1], "loop": 1}]
-    assert tiles.inside(tiles.HOPPER.gradients["window"][64][0]) == tiles.HOPPER.gradients["window"][64][0]
+    assert tiles.with_outer_loop(tiles.HOPPER.gradients["window"][64][0]) == tiles.HOPPER.gradients["window"][64][0]
 
 
 @pytest.mark.parametrize("mask", ["full", "causal", "window"])

@@ -12,7 +12,7 @@ import pytest
 from tawa.bridge.driver.compile import compile_kernel
 from tawa.bridge.driver.request import Request
 from tawa.bridge.launch.first.compiles import launched_by_us
-from tawa.ops.attention_ops.tiles import HOPPER, Tile, inside, with_steps
+from tawa.ops.attention_ops.tiles import HOPPER, Tile, with_outer_loop, with_steps
 from tawa.plan import Plan, PlanOptions
 from tests.cases.attention.builders import backward_case, forward_case, two_part_case
 from tests.cases.case import Specimen
@@ -60,7 +60,7 @@ def problems() -> Iterator[tuple[str, Specimen, Tile]]:
                                              causal=mask == "causal", steps=steps, H=heads[0], HK=heads[1],
                                              tile=(tile.BM, tile.BN, tile.num_warps))  # fmt: skip
                         found = with_steps(tile, 2 if mask == "causal" else 1) if steps else tile
-                        found = inside(found) if heads[0] > heads[1] else found
+                        found = with_outer_loop(found) if heads[0] > heads[1] else found
                         name = f"gradients{'-same_bits' * steps}-{mask}-{dim}-{tile.least}-{heads[0]}"
                         yield name, case, found
 

@@ -86,7 +86,7 @@ class CorrectionInfo:
 
 
 def find_correction(module: Module, moved: Collection[Operation] = ()) -> CorrectionInfo | str:
-    """The accumulators that a correction partition can rescale; if there is none, the reason in words.
+    """The accumulators that a correction partition can rescale, or the reason why it can rescale none.
 
     moved: the loads that the producer makes.
     """

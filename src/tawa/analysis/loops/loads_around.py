@@ -1,4 +1,4 @@
-"""Loads around loops: tiles that are loaded on one side of a loop, and needed behind it only; dots before loops.
+"""What fills registers while a loop runs that does not need it: tiles that are needed behind it only, for instance.
 
 %g = load                       fills registers while the loop runs
 for …
@@ -92,7 +92,7 @@ def loads_around(loop: ForOp, written: WrittenInfo) -> Iterator[LoadOp]:
 
 
 def _brings_rows(load: LoadOp, following: Sequence[Operation]) -> bool:
-    """Whether loops load rows of the same memory: the load brings them to L1, which a copy to shared memory passes."""
+    """Whether loops load rows of the same memory: a load leaves them in L1, and a copy by cp.async does not."""
     roots = set(memory_roots(load.pointers) or ())
     inner = (LoadOp.of(op) for loop in following if ForOp.matches(loop) for op in loop.walk())
     rows = (it for it in inner if it is not None and it.tile is not None and not has_rows(it.op.result))

@@ -112,9 +112,9 @@ def _rewritten(job: Job, final: Module) -> tuple[bool, tuple[Remark, ...]]:
 
     Tiles wait in the shared memory that is left to the CTAs of an SM: stock Triton's kernel tells how many there are.
     """
-    before, facts = copy_module(final), stock_facts(job)
+    before, facts = copy_module(final), _stock_facts(job)
     room = facts.room(job.options.num_warps) if facts is not None else LIMIT_BYTES
-    spills = facts is not None and facts.spilled > 0
+    spills = stock_spills(job)
     passes: list[Pass[PassResult]] = [ParkLoads(room, late=spills), HoistConversions()]
     if spills:
         passes.append(RecomputeAddresses())
@@ -125,7 +125,13 @@ def _rewritten(job: Job, final: Module) -> tuple[bool, tuple[Remark, ...]]:
     return changed, tuple(remark for it in results for remark in it.remarks)
 
 
-def stock_facts(job: Job) -> ProgramFacts | None:
+def stock_spills(job: Job) -> bool:
+    """Whether stock Triton's kernel spills; False if Triton refuses it."""
+    facts = _stock_facts(job)
+    return facts is not None and facts.spilled > 0
+
+
+def _stock_facts(job: Job) -> ProgramFacts | None:
     """What is known of stock Triton's kernel, which is compiled for that; None if Triton refuses it."""
     with job.timed("stock", ours=False), suppress(StockFailure):
         job.stock.spilled()

@@ -23,7 +23,7 @@ from tawa.analysis.live_registers import live_registers
 from tawa.analysis.loops.chained_dots import has_chained_dots
 from tawa.analysis.rings.loads import find_dots
 from tawa.analysis.work.persistent import why_not_persistent
-from tawa.bridge.driver.back_end import stock_facts, through_back_end
+from tawa.bridge.driver.back_end import stock_spills, through_back_end
 from tawa.bridge.driver.data import Job, Specialised
 from tawa.bridge.driver.forms import FOR_ALL, Forms
 from tawa.bridge.driver.known_spills import KnownSpills
@@ -143,8 +143,7 @@ class _Driver:
         check_unpartitioned(pins)
         flow = self._flow(read_module(self.forms.unpartitioned(num_warps)), pins.over(UNPARTITIONED_FORM))
         flow.changed = self.forms.folded
-        facts = stock_facts(self.job)
-        flow.target = replace(flow.target, num_warps=num_warps, spills=facts is not None and facts.spilled > 0)
+        flow.target = replace(flow.target, num_warps=num_warps, spills=stock_spills(self.job))
         outcome = outcome_of(flow, run(flow, UNPARTITIONED))
         if not outcome.applied or outcome.plan is None:
             return outcome.remarks[0]

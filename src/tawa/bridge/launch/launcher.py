@@ -37,13 +37,14 @@ from tawa.bridge.launch.first.learning import Learner, Lesson, Made, learning
 from tawa.bridge.launch.first.stock_first import StockFirst
 from tawa.bridge.launch.first.tuners import is_tuning, measurement
 from tawa.bridge.launch.forecasts import Forecasts
-from tawa.bridge.launch.host import NO_HOST, Allocate, Choices, Host
+from tawa.bridge.launch.host import NO_HOST, Choices, Host
 from tawa.bridge.launch.instead import plan_instead
 from tawa.bridge.launch.launch_key import key_of, with_tensors
 from tawa.bridge.launch.stock_facts import facts_of, recorded_facts
 from tawa.bridge.launch.straight import straight
 from tawa.bridge.launch.tile_counters import TileCounters, process_counters
 from tawa.bridge.launch.workspaces import Workspaces, process_workspaces
+from tawa.bridge.launch.wrappers import awaiting, with_counter, with_scratch, with_workspace
 from tawa.bridge.report.record import KEY, plan_of, spilled_bytes
 from tawa.plan import Plan
 from tawa.plan.option_conflicts import STOCK
@@ -164,7 +165,7 @@ class Launcher:
         if isinstance(made, str):
             made = self._stock_made(made, grid)
         if learning.awaited is not None:
-            made = replace(made, inner=_awaiting(learning.awaited, made.inner), moved=None)
+            made = replace(made, inner=awaiting(learning.awaited, made.inner), moved=None)
         else:
             learning.awaited = before
         if measured is not None:
@@ -436,10 +437,10 @@ class Launcher:
             own, sizes = (self.spec.programs(own, self.processors), 1, 1), (*sizes, *own[: self.spec.axes])
         handles, inner = (self.kernel.function, self.kernel.packed_metadata), self._with_scratch(self.inner)
         if self.spec.counter:
-            inner = _with_counter(inner, self.counters or process_counters())
+            inner = with_counter(inner, self.counters or process_counters())
         if self.spec.shared is not None:
             own, size = self.spec.shared.programs(grid), self.spec.shared.workspace_bytes(grid)
-            inner = _with_workspace(inner, self.workspaces or process_workspaces(), size, prod(grid))
+            inner = with_workspace(inner, self.workspaces or process_workspaces(), size, prod(grid))
 
         def moved(values: Sequence[Any]) -> Made:
             found = (made_descriptor(spec, values) for spec in self.spec.descriptors)
@@ -474,7 +475,7 @@ class Launcher:
     def _with_scratch(self, inner: Callable[..., None]) -> Callable[..., None]:
         """The same launcher. If the kernel needs scratch memory and the user set no allocator, ours is Triton's."""
         allocate = self.host.allocate
-        return _with_scratch(inner, allocate) if self.scratch and allocate is not None else inner
+        return with_scratch(inner, allocate) if self.scratch and allocate is not None else inner
 
 
 def states_of(kernel: Any) -> tuple[str, ...]:
@@ -497,50 +498,3 @@ def taken_over(kernel: Any) -> Any:
 def _anywhere(made: Made) -> Made:
     """The same; it does not depend on addresses."""
     return replace(made, moved=lambda values: made)
-
-
-def _awaiting(task: Task, inner: Callable[..., None]) -> Callable[..., None]:
-    """The same launcher for launches that may get another kernel when a task has ended."""
-
-    def launch(*args: Any) -> None:
-        if not task.ended.is_set():
-            learning.awaited = task
-        inner(*args)
-
-    return launch
-
-
-def _with_counter(inner: Callable[..., None], counters: TileCounters) -> Callable[..., None]:
-    """The same launcher, with the address of a counter behind all arguments."""
-
-    def launch(grid_0: int, grid_1: int, grid_2: int, stream: int, *rest: Any) -> None:
-        inner(grid_0, grid_1, grid_2, stream, *rest, counters.address(stream))
-
-    return launch
-
-
-def _with_workspace(inner: Callable[..., None], workspaces: Workspaces, size: int, tiles: int) -> Callable[..., None]:
-    """The same launcher, with the addresses of a workspace and of semaphores behind all arguments."""
-
-    def launch(grid_0: int, grid_1: int, grid_2: int, stream: int, *rest: Any) -> None:
-        inner(grid_0, grid_1, grid_2, stream, *rest, *workspaces.addresses(stream, size, tiles))
-
-    return launch
-
-
-def _with_scratch(inner: Callable[..., None], allocate: Allocate) -> Callable[..., None]:
-    from triton.runtime import _allocation
-
-    slot: Any = _allocation._allocator
-
-    def launch(*args: Any) -> None:
-        if not isinstance(slot.get(), _allocation.NullAllocator):
-            inner(*args)
-            return
-        token = slot.set(allocate)
-        try:
-            inner(*args)
-        finally:
-            slot.reset(token)
-
-    return launch

@@ -16,7 +16,7 @@ import torch
 from tawa.ops.attention_ops.launch import LN_2, tiles_for, under_tawa
 from tawa.ops.attention_ops.order import heads_together, steps_of_keys
 from tawa.ops.attention_ops.tensors import for_tma, is_like_a_copy, new_like, rows_box
-from tawa.ops.attention_ops.tiles import Mask, Tile, backward_tiles, box_of, inside, with_steps
+from tawa.ops.attention_ops.tiles import Mask, Tile, backward_tiles, box_of, with_outer_loop, with_steps
 from tawa.ops.calls.checks import check_capability
 from tawa.ops.calls.devices import on_device
 from tawa.ops.calls.launches import Launches
@@ -42,7 +42,7 @@ class Backward:
     """The backward launches for tensors of one shape and layout, on one device and with the same options.
 
     All but addresses is known. do, q, k, v and o are as the kernels take them. alibi: the slopes, or None. softcap: 0
-    for none. same_bits: each time.
+    for none. same_bits: whether every run gives the same bits.
     """
 
     def __init__(
@@ -73,17 +73,19 @@ class Backward:
         if self.in_steps:
             tile = with_steps(tile, 1 + (not even))
         if group > 1:
-            tile = inside(tile)
+            tile = with_outer_loop(tile)
         dq, dk, dv = (new_like(it, it.dtype) for it in like)
-        self.grid_of_largest = blocks(keys, SEEN), batches * key_heads
-        of_keys, sizes = (rows_box(k, SEEN, box), rows_box(v, SEEN, box)), {"BN": SEEN, "D": box, "num_warps": 8}
-        self.launch_largest = Launches(lambda: largest_of_keys, of_keys, (key_heads,), sizes)
         self.may_overflow = self.in_steps and q.dtype == torch.float16
-        of_keys = rows_box(dk, SEEN, box), None
-        self.launch_check = Launches(lambda: largest_of_keys, of_keys, (key_heads,), sizes)
+        self.grid_of_largest = blocks(keys, SEEN), batches * key_heads
+        self.launch_largest, self.launch_check = (
+            Launches(lambda: largest_of_keys, boxes, (key_heads,), {"BN": SEEN, "D": box, "num_warps": 8})
+            for boxes in ((rows_box(k, SEEN, box), rows_box(v, SEEN, box)), (rows_box(dk, SEEN, box), None))
+        )
         self.grid_of_rows = blocks(padded, ROWS), batches * heads
         of_rows = rows_box(o, ROWS, box), rows_box(do, ROWS, box)
-        sizes = {"GROUP": group, "BM": ROWS, "D": box, "CAUSAL": mask.causal, "num_warps": 8}
+        # Where no steps are made, one kernel serves all groups and masks.
+        seen = {"GROUP": group, "CAUSAL": mask.causal} if self.in_steps else {"GROUP": 1, "CAUSAL": False}
+        sizes = {**seen, "BM": ROWS, "D": box, "num_warps": 8}
         self.launch_rows = Launches(lambda: gradient_rows, of_rows, (*numbers, keys, mask.diagonal), sizes)
         self.grid_of_keys = blocks(keys, tile.BN), batches * key_heads
         lengths = [group * it for it in steps_of_keys(self.grid_of_keys[0], tile.BM, tile.BN, queries, mask)]
@@ -105,7 +107,13 @@ class Backward:
                 lambda: attention_dq_of_sums,
                 (None, rows_box(dq, rows, box)),
                 (heads, padded, keys, scale),
-                {"GROUP": group, "BM": rows, "D": box, "SINGLY": tile.owned and same_bits, "num_warps": 8},
+                {
+                    "GROUP": seen["GROUP"],
+                    "BM": rows,
+                    "D": box,
+                    "SINGLY": tile.owned and same_bits,
+                    "num_warps": 8,
+                },
             )
         else:
             rows = of_queries.BM

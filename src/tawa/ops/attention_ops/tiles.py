@@ -317,8 +317,8 @@ def backward_tiles(
 ) -> tuple[Tile, Tile | None]:
     """The tile of the kernel for dK and dV, and that of the one for dQ; None where the first adds dQ up.
 
-    same_bits: each time. queries: of a head; None for packed sequences. A softcap needs registers, as a window does,
-    and gets its tiles.
+    same_bits: whether every run gives the same bits. queries: of a head; None for packed sequences. A softcap needs
+    registers, as a window does, and gets its tiles.
     """
     kind: MaskKind = "window" if softcap else mask
     choice = (tiles.in_steps if same_bits else tiles.gradients).get(kind, {}).get(box)
@@ -342,7 +342,7 @@ def with_steps(tile: Tile, loops: int) -> Tile:
     return _asking(tile, lambda asked: asked | {"operands": [*asked.get("operands", ()), *rows]})
 
 
-def inside(tile: Tile) -> Tile:
+def with_outer_loop(tile: Tile) -> Tile:
     """The tile where its loops are in one over the query heads of a key head, which has the first number."""
 
     def moved(asked: dict[str, Any]) -> dict[str, Any]:

@@ -39,7 +39,7 @@ class VarlenBackward:
     """The backward launches for tensors that differ in their numbers of rows and addresses only, with the same options.
 
     It is made from tensors that fit a ragged descriptor. sequences: their number. softcap: 0 for none. same_bits:
-    each time.
+    whether every run gives the same bits.
     """
 
     def __init__(

@@ -40,7 +40,7 @@ class Limits:
     registers: per thread of the partition. groups: partitions that run this loop. keeps: whether a loop may keep a
     buffer that it fills for readers in a later stage. behind: whether dots run a stage behind the others if they read
     what consumer groups exchange, and their results are only stored or added up in memory. owned: whether groups own
-    dots, so that what another group puts comes at another time than what this one puts.
+    dots: their loops differ, and so do the times of their puts.
     """
 
     num_warps: int

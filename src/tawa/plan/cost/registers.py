@@ -113,8 +113,8 @@ def registers_for_addresses(
     """Registers per thread of a producer with tiles of addresses.
 
     accesses: of a thread. held: its registers for loaded elements. accumulators: of a consumer thread. num_warps: of
-    all consumers. limit: of the registers at kernel entry. The producer takes none from consumers that have too few
-    anyway; with few warps they have the most that a thread can have, whatever the producer has.
+    all consumers. limit: of the registers at kernel entry. Consumers keep what they need, or, if even the smallest
+    producer does not leave them that, what it leaves them: few warps then have the most that a thread can have.
     """
     wanted = ADDRESS_REGISTERS + POINTER_REGISTERS * accesses + held
     least = min(accumulators + LEAST_WORKING_REGISTERS, consumer_registers(num_warps, limit))

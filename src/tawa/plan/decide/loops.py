@@ -208,7 +208,7 @@ def choose_ahead(module: Module, plan: Plan, spills: bool = False) -> Plan:
     In loops with a pinned schedule nothing is left open: the schedule places the loads that the loop has now. A
     kernel without partitions prefetches in loops without dots, since Triton's pipeliner serves the others, and only
     where an iteration has enough to do, and where registers are left: `spills` says that stock Triton's kernel spills.
-    Raises PlanError if its Plan wants rows ahead, and there are none.
+    Raises PlanError if the Plan loads rows ahead in a loop that has no such loads.
     """
     staged = {it.loop for it in plan.loops if it.schedule is not None}
     found: dict[Name, OperandPlan] = {}

@@ -20,7 +20,7 @@ Ensures: the same values. The copies form the oldest group of cp.async, so the w
 behind it, stay right. A product whose conversion goes is rounded apart.
 Declines: loads of memory that the kernel may write, of kernels with atomics, of less than four bytes at a time, with a
 value for masked lanes other than 0, or whose address depends on the loop; of memory from which a later loop loads rows,
-since a load brings these to L1, and a copy passes it by; and what `room` does not hold.
+which a load leaves in L1 and cp.async does not; and what `room` does not hold.
 """
 
 from __future__ import annotations

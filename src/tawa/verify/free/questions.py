@@ -42,7 +42,7 @@ from tawa.dialects.scf import ForOp
 from tawa.ir import Operation, Value
 from tawa.verify.equal_numbers import decided_by
 from tawa.verify.free.bounds import addends_of, cap_of, comparison_of, is_not_negative, longer_than, orders_of, start_of
-from tawa.verify.free.sites import ENDLESS, Asked, Questions, Site
+from tawa.verify.free.sites import ENDLESS, Asked, Questions, Site, asked_of, conditions_of, is_condition, loops_of
 from tawa.verify.numbers.facts import FAR, Facts
 from tawa.verify.numbers.loops import is_positive
 from tawa.verify.skeleton.live import reached
@@ -117,7 +117,7 @@ class _Finder:
         reach: list[list[int]] = []
         for part, found in zip(program.parts, sites, strict=True):
             puts = {at: 1 << fresh for at, it in enumerate(part.code) if it[0] == Code.PUT and it[3]}
-            reach.append(reached(part.uses, _asked(part, found) | puts))
+            reach.append(reached(part.uses, asked_of(part, found) | puts))
         positive = tuple((step, self.places[step]) for step in self.positive if not is_positive(step))
         caps = frozenset(site.cap for found in sites for site in found.values() if site.cap is not None)
         return Questions(
@@ -133,8 +133,8 @@ class _Finder:
             tuple(self.compared),
             positive,
             self._remembered(sites),
-            _conditions(program, sites),
-            [_loops(part, asking) for part, asking in zip(program.parts, sites, strict=True)],
+            conditions_of(program, sites),
+            [loops_of(part, asking) for part, asking in zip(program.parts, sites, strict=True)],
             self._shares_memory(sites),
         )
 
@@ -146,7 +146,7 @@ class _Finder:
             loops = [(site.unknown, code[at][5]) for at, site in asking.items() if code[at][0] == Code.FOR]
             for at, site in asking.items():
                 again = any(unknown == site.unknown and end <= at for unknown, end in loops)
-                if again and _is_condition(part, at, site):
+                if again and is_condition(part, at, site):
                     found[site.unknown] = max(found.get(site.unknown, 0), site.start + 1)
         return found
 
@@ -293,7 +293,8 @@ class _Finder:
     def _handed(self, value: Any, depth: int) -> Any:
         """What the `before` region of a while hands to its `after` region. depth: the number of loops, with this one.
 
-        The next run of `before` is in the same iteration as that of `after`, but a number of its own there is another.
+        `after` and the next run of `before` have the same iteration number. A number that `before` computes anew is
+        another one in that run, so what it hands over has a term of its own.
         """
         varies = isinstance(value, Term) and _depth_of(value) >= depth
         return self.terms(("handed", value)) if varies else value
@@ -465,32 +466,6 @@ class _Finder:
             predicate = f"{compared[0].negated} : i64"
             return self.terms((*condition.key[:2], predicate, *condition.key[3:])), not denied
         return condition, denied
-
-
-def _is_condition(part: Part, at: int, site: Site) -> bool:
-    return part.code[at][0] in (Code.IF, Code.CONSUMED) and site.stage is None
-
-
-def _conditions(program: Program, sites: list[dict[int, Site]]) -> dict[int, int]:
-    """By unknown that conditions ask for: the largest number of trips that they ask for."""
-    found: dict[int, int] = {}
-    for part, asking in zip(program.parts, sites, strict=True):
-        for site in (site for at, site in asking.items() if _is_condition(part, at, site)):
-            found[site.unknown] = max(found.get(site.unknown, 0), site.start + 1)
-    return found
-
-
-def _loops(part: Part, sites: dict[int, Site]) -> list[int]:
-    """By instruction: the unknowns that loops may still query, as bits."""
-    return reached(part.uses, _asked(part, {at: it for at, it in sites.items() if not _is_condition(part, at, it)}))
-
-
-def _asked(part: Part, sites: dict[int, Site]) -> dict[int, int]:
-    """By instruction: the unknown that it queries, as a bit. A loop queries at its entry and at its back edge."""
-    caps = {at: 0 if site.cap is None else 1 << site.cap for at, site in sites.items()}
-    found = {at: 1 << site.unknown | caps[at] for at, site in sites.items()}
-    loops = [at for at in sites if part.code[at][0] == Code.FOR]
-    return found | {part.code[at][5] - 1: found[at] for at in loops}
 
 
 def _exits(part: Part) -> dict[int, int]:

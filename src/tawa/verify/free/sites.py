@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from tawa.ir import Operation
-from tawa.verify.skeleton.program import Term
+from tawa.verify.skeleton.live import reached
+from tawa.verify.skeleton.program import Code, Part, Program, Term
 
 ENDLESS = 1 << 62
 
@@ -68,3 +69,30 @@ class Questions:
     """By partition and instruction: the unknowns that loops may still query, as bits; other queries are conditions."""
     shares_memory: bool = False
     """Whether a number in memory is an unknown of several partitions."""
+
+
+def is_condition(part: Part, at: int, site: Site) -> bool:
+    """Whether the site of an instruction is a branch or a release, and no loop."""
+    return part.code[at][0] in (Code.IF, Code.CONSUMED) and site.stage is None
+
+
+def conditions_of(program: Program, sites: list[dict[int, Site]]) -> dict[int, int]:
+    """By unknown that conditions ask for: the largest number of trips that they ask for."""
+    found: dict[int, int] = {}
+    for part, asking in zip(program.parts, sites, strict=True):
+        for site in (site for at, site in asking.items() if is_condition(part, at, site)):
+            found[site.unknown] = max(found.get(site.unknown, 0), site.start + 1)
+    return found
+
+
+def loops_of(part: Part, sites: dict[int, Site]) -> list[int]:
+    """By instruction: the unknowns that loops may still query, as bits."""
+    return reached(part.uses, asked_of(part, {at: it for at, it in sites.items() if not is_condition(part, at, it)}))
+
+
+def asked_of(part: Part, sites: dict[int, Site]) -> dict[int, int]:
+    """By instruction: the unknown that it queries, as a bit. A loop queries at its entry and at its back edge."""
+    caps = {at: 0 if site.cap is None else 1 << site.cap for at, site in sites.items()}
+    found = {at: 1 << site.unknown | caps[at] for at, site in sites.items()}
+    loops = [at for at in sites if part.code[at][0] == Code.FOR]
+    return found | {part.code[at][5] - 1: found[at] for at in loops}

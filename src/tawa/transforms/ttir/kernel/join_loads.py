@@ -6,12 +6,12 @@
       yield load %p
     }
 
-So kernels load the last page of a cache, or tiles at the edge. A load in a branch stays with the consumer; the one that
-is left can move to the producer.
+Kernels load the last page of a cache this way, or tiles at an edge. A load in a branch stays with the consumer; the
+joined one can move to the producer.
 
 Requires: TTIR, structured.
-Ensures: the same effects and values. What the branches compute is computed in either case; it is pure, and divides by
-constants only, and ends.
+Ensures: the same effects and values. The operations of both branches now run in either case, so all of them are pure,
+end, and divide by constants only.
 Declines: never.
 """
 
