@@ -111,7 +111,7 @@ def test_rows_are_loaded_one_iteration_ahead_if_an_iteration_has_enough_to_do(nu
 def test_no_rows_are_loaded_ahead_where_stock_triton_spills(
     monkeypatch: pytest.MonkeyPatch, spilled: int, ahead: bool
 ) -> None:
-    monkeypatch.setattr("tawa.bridge.driver.driver.stock_facts", lambda job: ProgramFacts(spilled=spilled))
+    monkeypatch.setattr("tawa.bridge.driver.back_end._stock_facts", lambda job: ProgramFacts(spilled=spilled))
     plan = made(launch(decayed), 1)[1].outcome.plan
     assert plan is not None and any(it.prefetched for it in plan.operands) is ahead
 
