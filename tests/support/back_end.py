@@ -74,7 +74,9 @@ def keeping(make: Callable[..., str], folder: Path = FOLDER) -> Callable[..., st
             text = make(self, src, ChainMap(noted, metadata), options, capability)
             return json.dumps([text, noted])
 
-        decided_by = (triton_key(), self.hash(), options, capability, get_cache_invalidating_env_vars())
+        # The hash stands for the ptxas of its first use; a package may name another one since.
+        ptx = get_ptx_version_from_options(options, capability)
+        decided_by = (triton_key(), self.hash(), ptx, options, capability, get_cache_invalidating_env_vars())
         text, noted = json.loads(kept((make.__name__, repr(decided_by), str(src)), made, folder=folder))
         metadata.update(noted)
         return text
