@@ -71,17 +71,19 @@ class Problem:
 
 
 PROBLEMS = tuple(Problem(d, S, causal) for d in (128, 64, 256) for S in (4096, 16384, 1024) for causal in (False, True))
-ABLATED = tuple(Problem(d, 16384, False) for d in (128, 64))
+ABLATED = tuple(Problem(d, 16384, False) for d in (128, 64, 256))
 WITHOUT: dict[str, dict[str, Any]] = {
-    "groups that exchange": {"groups": 1},
+    "groups that exchange": {"groups": 1, "loops": []},  # one group has no lag
     "a warp that stores": {"stores": [{"argument": "dq_desc", "loop": 0, "store_warp": False}]},
     "waits by dataflow": {"loops": [{"stages": 0}]},
     "rows in the ring of their tile": {
         "operands": [{"argument": name, "loop": 0, "path": "pointers"} for name in ("lse_ptr", "delta_ptr")]
     },
     "staged reductions": {"stores": [{"staged": False}]},
+    "a lag": {"loops": []},
+    "one ring for both tiles": {"operands": []},
 }
-"""By mechanism, the Plan that does without it."""
+"""By mechanism, the Plan that does without it. Those that a Plan does not ask for are not left out."""
 
 
 @contextmanager
@@ -249,7 +251,12 @@ Asked = Mapping[str, Mapping[str, Any]]
 def ablated(problem: Problem) -> Asked:
     """What the operator is asked for, without one mechanism each."""
     asked = json.loads(dict(own_tile(problem).options)["plan"])
-    return {f"without {name}": {"plan": {**asked, **plan}} for name, plan in WITHOUT.items()}
+    plans = {name: {**asked, **plan} for name, plan in WITHOUT.items()}
+    return {
+        f"without {name}": {"plan": plan}
+        for name, plan in plans.items()
+        if {key: value for key, value in plan.items() if value} != asked
+    }
 
 
 def of_problem(problem: Problem, asked: Asked) -> Asked:
