@@ -552,6 +552,7 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "attention-libraries": lambda: attention_pages.libraries(read(RESULTS / "attention.json")[1]),
     "attention-decode": lambda: attention_pages.decoding(read(RESULTS / "attention_decode.json")[1]),
     "attention-varlen": lambda: attention_pages.packed(read(RESULTS / "attention_varlen.json")[1]),
+    "attention-masks": lambda: attention_pages.by_mask(read(RESULTS / "attention_masks.json")[1]),
     "attention-backward": lambda: attention_pages.gradients(read(RESULTS / "attention_backward.json")[1]),
     "attention-backward-ablation": lambda: attention_pages.mechanisms(
         read(RESULTS / "attention_backward_ablation.json")[1]

@@ -73,18 +73,11 @@ def _cache(case: Mapping[str, Any]) -> str:
 
 def packed(rows: Sequence[Row]) -> list[str]:
     """Tawa's rate by mix of lengths, with its ratios to the others."""
-    names = OF_MIXES[1:]
-    lines = [f"| lengths | mask | Tawa | {' | '.join(names)} |", f"|---|---|---|{'---|' * len(names)}"]
-    for (mix, mask), found in by_mix(rows).items():
-        ours = found["Tawa"]
-        cells = (
-            f"{found[name].tflops:.0f} ({_ratio(ours, found[name]):.2f})" if name in found else "–" for name in names
-        )
-        lines.append(f"| {mix} | {mask} | {ours.tflops:.0f} | {' | '.join(cells)} |")
-    return lines
+    return _ratios(("lengths", "mask"), by_mix(rows), {it: it for it in OF_MIXES[1:]})
 
 
 PEERS_OF_GRADIENTS = {"Tawa, same bits": "same bits", "cuDNN": "cuDNN", "CuTe": "CuTe"}
+PEERS_BY_MASK = {it: it for it in ("FlashAttention-3", "CuTe", "cuDNN", "Tawa, V with keys innermost")}
 
 
 def gradients(rows: Sequence[Row]) -> list[str]:
@@ -93,16 +86,33 @@ def gradients(rows: Sequence[Row]) -> list[str]:
     for row in rows:
         if row.tflops:
             problems.setdefault((row.case["d"], row.case["S"], row.case["causal"]), {})[row.candidate] = row
-    names = [it for it in PEERS_OF_GRADIENTS if any(it in found for found in problems.values())]
-    headings = " | ".join(PEERS_OF_GRADIENTS[it] for it in names)
-    lines = [f"| D | tokens | mask | Tawa | {headings} |", f"|---|---|---|---|{'---|' * len(names)}"]
-    for (d, length, causal), found in sorted(problems.items()):
+    named = {(d, S, "causal" if causal else "full"): found for (d, S, causal), found in sorted(problems.items())}
+    return _ratios(("D", "tokens", "mask"), named, PEERS_OF_GRADIENTS)
+
+
+def by_mask(rows: Sequence[Row]) -> list[str]:
+    """Tawa's rate of `bench.attention.masks` by problem, with its ratios to the others."""
+    problems: dict[tuple[Any, ...], dict[str, Row]] = {}
+    for row in rows:
+        if row.tflops:
+            about = row.case
+            mask = f"window {about['window']}" if about["window"] else "causal" if about["causal"] else "full"
+            key = about["dtype"], about["d"], f"{about['H']} on {about['HK']}", mask, about["S"]
+            problems.setdefault(key, {})[row.candidate] = row
+    return _ratios(("type", "D", "heads", "mask", "tokens"), problems, PEERS_BY_MASK)
+
+
+def _ratios(about: Sequence[str], problems: Mapping[Any, Mapping[str, Row]], peers: Mapping[str, str]) -> list[str]:
+    """A table of Tawa's rate by problem, a tuple; of each peer's, with Tawa's ratio to it. peers: headings, by name."""
+    names = [it for it in peers if any(it in found for found in problems.values())]
+    headings = " | ".join((*about, "Tawa", *(peers[it] for it in names)))
+    lines = [f"| {headings} |", "|---" * (len(about) + 1 + len(names)) + "|"]
+    for problem, found in problems.items():
         ours = found["Tawa"]
         cells = (
             f"{found[name].tflops:.0f} ({_ratio(ours, found[name]):.2f})" if name in found else "–" for name in names
         )
-        mask = "causal" if causal else "full"
-        lines.append(f"| {d} | {length} | {mask} | {ours.tflops:.0f} | {' | '.join(cells)} |")
+        lines.append(f"| {' | '.join((*map(str, problem), f'{ours.tflops:.0f}', *cells))} |")
     return lines
 
 
@@ -113,25 +123,23 @@ MECHANISMS = (
     "staged reductions",
     "groups that exchange",
     "a warp that stores",
+    "a lag",
+    "one ring for both tiles",
 )
 """Of the backward pass, in the order of docs/attention-backward.md."""
 
 
 def mechanisms(rows: Sequence[Row]) -> list[str]:
-    """The rate of the backward pass without and with each mechanism of the compiler, and their ratio, by D.
-
-    A candidate "without X" leaves one out of the operator's Plan, "with X" adds one to it.
-    """
+    """The rate of the backward pass without each mechanism of the compiler and with all, and their ratio, by D."""
     rates = {(row.case["d"], row.candidate): row.tflops for row in rows if row.tflops}
     dims = list(dict.fromkeys(d for d, _ in rates))
     lines = [f"| | {' | '.join(f'D = {d}' for d in dims)} |", f"|---|{'---|' * len(dims)}"]
-    timed = {name.removeprefix("without ").removeprefix("with ") for _, name in rates if name != "Tawa"}
+    timed = {name.removeprefix("without ") for _, name in rates if name != "Tawa"}
     for name in (*MECHANISMS, *sorted(timed - set(MECHANISMS))):
-        cells: list[str] = []
-        for d in dims:
-            before = rates.get((d, f"without {name}")) or rates[d, "Tawa"]
-            after = rates.get((d, f"with {name}")) or rates[d, "Tawa"]
-            cells.append(f"{before:.0f} → {after:.0f} ({after / before:.2f})" if name in timed else "not timed alone")
+        cells = ["not timed alone"] * len(dims)
+        if name in timed:
+            pairs = ((rates.get((d, f"without {name}")), rates[d, "Tawa"]) for d in dims)
+            cells = [f"{before:.0f} → {after:.0f} ({after / before:.2f})" if before else "–" for before, after in pairs]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return lines
 
