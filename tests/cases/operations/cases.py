@@ -1,4 +1,4 @@
-"""The list of whole operations: state spaces, mLSTM, experts, products with scales for blocks, attention.
+"""The list of whole operations: state spaces, mLSTM, experts, products with scales for blocks, a loss, attention.
 
 The problems are small, because every element is checked in float64. The expectation is for automatic mode without
 regard to speed (``only_if_faster=False``).
@@ -14,7 +14,7 @@ from tests.cases.operations.attention_builders import (
     prefill_case,
     sparse_case,
 )
-from tests.cases.operations.product_builders import experts_scaled_case, scaled_case
+from tests.cases.operations.product_builders import experts_scaled_case, linear_loss_case, scaled_case
 from tests.cases.operations.state_builders import mlstm_case, products_case, scan_case, states_case
 
 SPACES = [
@@ -47,6 +47,8 @@ PRODUCTS = [
     experts_scaled_case("experts_scaled"),
     experts_scaled_case("experts_scaled_uneven", even=False),
     experts_scaled_case("experts_scaled_elsewhere", elsewhere=True),
+    linear_loss_case("linear_loss"),
+    linear_loss_case("linear_loss_128x128", tile=(128, 128, 64), warps=8, dtype="fp16"),
 ]
 
 ATTENTION = [

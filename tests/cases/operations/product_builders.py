@@ -1,12 +1,13 @@
-"""Builders of the cases with fp8 products and a scale for each block."""
+"""Builders of the cases with fp8 products and a scale for each block, and of a loss with its linear layer."""
 
 from __future__ import annotations
 
-from tests.cases.case import Argument, Expectation, Number, One, Specimen, Tensor
-from tests.cases.operations import scaled
+from tests.cases.case import Argument, Descriptor, Expectation, Number, One, Specimen, Tensor
+from tests.cases.operations import losses, scaled
 from tests.cases.pointers.builders import SPECIALISED, block, experts_case, gemm_arguments, pointers_to
 
 GROUP = 128
+SCALE_OF_LOGITS = 1 / 16
 
 
 def scaled_case(name: str, *, tile: tuple[int, int, int] = (64, 128, 128), warps: int = 4, stages: int = 3,
@@ -60,4 +61,33 @@ def experts_scaled_case(name: str, *, tokens: int = 60, tile: tuple[int, int, in
         expect,
         num_warps=warps,
         num_stages=stages,
+    )
+
+
+def linear_loss_case(
+    name: str, *, tile: tuple[int, int, int] = (64, 128, 64), warps: int = 4, dtype: str = "bf16", **sizes: int
+) -> Specimen:
+    """`linear_loss_gradients`; logarithms and words of the tokens are random."""
+    known = {"M": 136, "N": 200, "K": 192, **sizes}
+    tensors = {
+        "x": Tensor(("M", "K"), dtype), "w": Tensor(("N", "K"), dtype),
+        "lse": Tensor(("M",), "fp32", mean=3.0), "target": Tensor(("M",), "i32", "integers", span=(0, known["N"])),
+        "dx": Tensor(("M", "K"), "fp32", "zero"), "dw": Tensor(("N", "K"), "fp32", "zero"),
+    }  # fmt: skip
+    arguments: dict[str, Argument] = {
+        "x_desc": Descriptor("x", ("BM", "BK")), "w_desc": Descriptor("w", ("BN", "BK")),
+        "dx_desc": Descriptor("dx", ("BM", "BK")), "dw_desc": Descriptor("dw", ("BN", "BK")),
+        **pointers_to("lse target"), "M": Number("M"), "K": Number("K"), "scale": Number(SCALE_OF_LOGITS),
+    }  # fmt: skip
+    return Specimen(
+        name,
+        losses.linear_loss_gradients,
+        arguments,
+        tensors,
+        block(*tile),
+        known,
+        "tiles_2d",
+        "linear_loss_gradients",
+        SPECIALISED,
+        num_warps=warps,
     )

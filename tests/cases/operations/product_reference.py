@@ -1,11 +1,15 @@
-"""What the products with a scale for each block must compute; see `tests.cases.numbers`."""
+"""What the products with a scale for each block, and a loss with its linear layer, must compute; see
+`tests.cases.numbers`.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+from tests.cases.attention.problem import LOG2_E
 from tests.cases.case import Specimen
 from tests.cases.numbers import Arrays, Numbers, Reference
+from tests.cases.operations.product_builders import SCALE_OF_LOGITS
 
 
 def _product(case: Specimen, math: Numbers, a: Any, b: Any, a_scale: Any, b_scale: Any) -> Any:
@@ -34,4 +38,16 @@ def _experts_scaled(case: Specimen, t: Arrays, math: Numbers) -> Arrays:
     return {"c": c * math.number(t["weights"])[:, None]}
 
 
-REFERENCES: dict[str, Reference] = {"gemm_scaled": _gemm_scaled, "experts_scaled": _experts_scaled}
+def _linear_loss_gradients(case: Specimen, t: Arrays, math: Numbers) -> Arrays:
+    logits = math.product(t["x"], t["w"].T)
+    p = math.lib.exp2(logits * (SCALE_OF_LOGITS * LOG2_E) - math.number(t["lse"])[:, None])
+    hit = math.count(case.size("N"))[None, :] == t["target"][:, None]
+    d = math.operand((p - math.number(hit)) * SCALE_OF_LOGITS, case.tensors["x"].dtype)
+    return {"dx": math.product(d, t["w"]), "dw": math.product(d.T, t["x"])}
+
+
+REFERENCES: dict[str, Reference] = {
+    "linear_loss_gradients": _linear_loss_gradients,
+    "gemm_scaled": _gemm_scaled,
+    "experts_scaled": _experts_scaled,
+}
