@@ -1,8 +1,9 @@
 """Times kernels beside the backward pass of attention without one mechanism each: ``python -m bench.mechanisms``.
 
 What the backward pass of attention needed serves other kernels, too: the backward pass of a linear layer fused with its
-cross-entropy loss, a persistent GEMM with few iterations in a tile, block-scaled fp8. Candidates: stock Triton; Tawa's first choice among its forms; the same with one
-mechanism less, or with a warp that stores, as a Plan can say. A form that cannot do without a mechanism has an error.
+cross-entropy loss, a persistent GEMM with few iterations in a tile, block-scaled fp8. Candidates: stock Triton; Tawa's
+first choice among its forms; the same with one mechanism less, or with a warp that stores, as a Plan can say. A form
+that cannot do without a mechanism has an error.
 
 Each candidate is checked against float64, on outputs full of NaN or sums that start at zero; then all run round-robin.
 Results: ``bench/results/mechanisms.json``; rows of kernels that are not timed anew stay.
@@ -72,7 +73,7 @@ PLANS: dict[str, dict[str, Any]] = {
 
 def asked(kernel: Kernel) -> dict[str, dict[str, Any]]:
     """The candidates of Tawa by name, and what each asks of its Plan."""
-    rows = {"operands": [{"argument": name, "path": "pointers"} for name in kernel.rows]}
+    rows = {"operands": [{"argument": name, "loop": 0, "path": "pointers"} for name in kernel.rows]}
     return {OURS: {}, **PLANS, **({"without rows in the ring of their tile": rows} if kernel.rows else {})}
 
 
