@@ -118,6 +118,8 @@ PEERS = (
     Peer("`attention`, forward", "attention", "stock Triton", _ATTENTION),
     Peer("", "attention", "cuDNN", _ATTENTION),
     Peer("", "attention", "FlashAttention-3", _ATTENTION),
+    Peer("the same, by mask", "attention_masks", "FlashAttention-3", (*_ATTENTION, "window")),
+    Peer("", "attention_masks", "CuTe", (*_ATTENTION, "window")),
     Peer("`attention`, backward", "attention_backward", "cuDNN", ("dtype", "d", "causal", "S")),
     Peer("", "attention_backward", "CuTe", ("dtype", "d", "causal", "S")),
     Peer("`attention_varlen`", "attention_varlen", "FlashAttention-3", ("d", "causal", "mix", "H", "HK")),
