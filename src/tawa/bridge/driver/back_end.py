@@ -29,6 +29,7 @@ from tawa.transforms.lowering.convert_first import ConvertFirst
 from tawa.transforms.pipelining.hoist_conversions import HoistConversions
 from tawa.transforms.pipelining.park_loads import ParkLoads
 from tawa.transforms.pipelining.recompute_addresses import RecomputeAddresses
+from tawa.transforms.pipelining.unroll_masked import UnrollMasked
 from tawa.transforms.result import Pass, PassResult
 from tawa.verify.check import trusted
 from tawa.verify.layouts import difference
@@ -115,7 +116,7 @@ def _rewritten(job: Job, final: Module) -> tuple[bool, tuple[Remark, ...]]:
     before, facts = copy_module(final), _stock_facts(job)
     room = facts.room(job.options.num_warps) if facts is not None else LIMIT_BYTES
     spills = stock_spills(job)
-    passes: list[Pass[PassResult]] = [ParkLoads(room, late=spills), HoistConversions()]
+    passes: list[Pass[PassResult]] = [ParkLoads(room, late=spills), HoistConversions(), UnrollMasked(job.options.num_warps)]
     if spills:
         passes.append(RecomputeAddresses())
     results = [it.run(final) for it in passes]
