@@ -23,7 +23,7 @@ from tawa.plan.cost.programs import ProgramFacts
 from tawa.plan.search.search import Search
 from tawa.plan.search.space import AHEAD, NOT_AHEAD, UNPARTITIONED, Space
 from tawa.sim import simulate
-from tests.cases.small.row_kernels import decayed, multiplied, one_loop, scored, summed, written
+from tests.cases.small.row_kernels import decayed, multiplied, of_a_chunk, one_loop, scored, summed, written
 from tests.matrix.promoting import Launch, lay_out
 from tests.support.fronts import Front, front
 from tests.support.sample import sample
@@ -87,6 +87,25 @@ def test_the_bits_stay(trips: int, rows: int, num_warps: int, order: str) -> Non
     given = launch(decayed, trips, rows)
     before, after = made(given, num_warps)
     assert output(given, lay_out(before, before.ttir)) == output(given, final(after), order)
+
+
+@pytest.mark.parametrize("order", sample(["random", "eager", "late"], 3))
+@pytest.mark.parametrize("num_warps", [1, 2])
+@pytest.mark.parametrize("plan", [AHEAD, NOT_AHEAD], ids=["ahead", "not_ahead"])
+@pytest.mark.parametrize("rows", [0, 1, 15, 16, 17])
+def test_the_bits_of_whole_and_partial_chunks_stay(rows: int, plan: Plan, num_warps: int, order: str) -> None:
+    given = launch(of_a_chunk, 1, rows)
+    before, after = made(given, num_warps, plan)
+    assert output(given, lay_out(before, before.ttir)) == output(given, final(after), order)
+
+
+@pytest.mark.parametrize(("num_warps", "unrolled"), [(1, True), (2, True), (4, False)])
+def test_the_rows_of_a_chunk_are_unrolled_where_a_thread_has_whole_columns(num_warps: int, unrolled: bool) -> None:
+    _, after = made(launch(of_a_chunk), num_warps, NOT_AHEAD)
+    masked = [op for op in final(after).walk() if op.name == "arith.select" and op.result.type.startswith("tensor")]
+    assert len(masked) == 1 + (_B if unrolled else 0)
+    remark = "16 iterations without what a mask drops"
+    assert any(remark in it.reason for it in after.outcome.remarks) is unrolled
 
 
 @pytest.mark.parametrize("num_warps", WARPS)

@@ -27,7 +27,18 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 
 from tawa.dialects import tt
-from tawa.dialects.arith import AddFOp, AndIOp, CmpIOp, ConstantOp, MulFOp, NegFOp, SelectOp, SubFOp, constant_int
+from tawa.dialects.arith import (
+    AddFOp,
+    AndIOp,
+    CmpIOp,
+    ConstantOp,
+    MulFOp,
+    NegFOp,
+    Predicate,
+    SelectOp,
+    SubFOp,
+    constant_int,
+)
 from tawa.dialects.builtin import PoisonOp
 from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.effects import is_pure
@@ -50,7 +61,6 @@ _EACH = CONTROL | ENDS | _SOURCES | op_names(
     tt.PreciseDivFOp, tt.PtrToIntOp, tt.StoreOp,
 )  # fmt: skip
 _SUMS = op_names(AddFOp, SubFOp)
-_EQUAL = 0
 _UNROUNDED = op_names(SelectOp, NegFOp, tt.BroadcastOp, tt.ExpandDimsOp, tt.ReshapeOp, tt.TransOp)
 _TENSOR = re.compile(r"tensor<([\dx]+)(!tt\.ptr<\w+>|\w+), .*>")
 _NO_FASTMATH = "#arith.fastmath<none>"
@@ -155,6 +165,8 @@ class _Comparison:
             return "the number of iterations is not known, or they do more than compute"
         if list(map(self._number, end[0].operands)) != self._after(still, trips):
             return "iterations give other values"
+        if not all(map(_is_rounded_alike, straight.ops)):
+            return "a known mask decides how a sum is rounded"
         for result, number in zip(choice.results, results, strict=True):
             self.numbers[result] = number
         return ""
@@ -288,6 +300,12 @@ def _next(token: Value, kind: type[AsyncCommitGroupOp] | type[AsyncWaitOp]) -> O
     return users[0] if len(users) == 1 else None
 
 
+def _is_rounded_alike(op: Operation) -> bool:
+    """Whether LLVM rounds a sum alike whether or not it knows the masks of its terms."""
+    products = [it for it in op.operands if _holds_product(it)] if op.name in _SUMS else []
+    return all(MulFOp.matches(it.defining_op) and len(it.uses) == 1 for it in products)
+
+
 def _text(block: Block) -> object:
     """The operations of a block without regions, apart from the names of its values."""
     places: dict[Value, object] = {it: (it.index, it.type) for it in block.args}
@@ -307,7 +325,7 @@ def _known_trips(condition: Value, loop: ForOp) -> int | None:
     if AndIOp.matches(op):
         return next((it for operand in op.operands if (it := _known_trips(operand, loop)) is not None), None)
     compare = CmpIOp.of(op)
-    equal = compare is not None and compare.predicate == _EQUAL and op.operands[0] is loop.upper
+    equal = compare is not None and compare.predicate is Predicate.EQ and op.operands[0] is loop.upper
     return constant_int(op.operands[1]) if equal else None
 
 

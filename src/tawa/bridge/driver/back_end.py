@@ -114,9 +114,10 @@ def _rewritten(job: Job, final: Module) -> tuple[bool, tuple[Remark, ...]]:
     Tiles wait in the shared memory that is left to the CTAs of an SM: stock Triton's kernel tells how many there are.
     """
     before, facts = copy_module(final), _stock_facts(job)
-    room = facts.room(job.options.num_warps) if facts is not None else LIMIT_BYTES
+    num_warps = job.options.num_warps
+    room = facts.room(num_warps) if facts is not None else LIMIT_BYTES
     spills = stock_spills(job)
-    passes: list[Pass[PassResult]] = [ParkLoads(room, late=spills), HoistConversions(), UnrollMasked(job.options.num_warps)]
+    passes: list[Pass[PassResult]] = [ParkLoads(room, late=spills), HoistConversions(), UnrollMasked(num_warps)]
     if spills:
         passes.append(RecomputeAddresses())
     results = [it.run(final) for it in passes]

@@ -20,7 +20,7 @@ keeps from being rounded together; tiles with fewer columns than there are threa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 
 from tawa.analysis.layout.layouts import BlockedLayout, SliceLayout
@@ -36,6 +36,8 @@ from tawa.dialects.arith import (
     ExtUIOp,
     MinSIOp,
     MinUIOp,
+    MulFOp,
+    Predicate,
     SelectOp,
     SubFOp,
     constant_int,
@@ -49,11 +51,9 @@ from tawa.ir import (
     Block,
     Builder,
     Module,
-    Operation,
     Region,
     TensorType,
     Value,
-    ValueMap,
     clone_op,
     parse_type,
     shape_of,
@@ -67,7 +67,7 @@ from tawa.transforms.result import PassResult
 
 _MOST_ELEMENTS = 512
 """The most elements of the masked tile that a thread computes in all iterations: some 3000 instructions."""
-_EQUAL = 0
+_SUMS = op_names(AddFOp, SubFOp)
 _BODY = FREE | SOURCES | op_names(tt.BroadcastOp, tt.ExpandDimsOp)
 _OF_RANGE = op_names(tt.MakeRangeOp, ConstantOp, tt.ExpandDimsOp, tt.BroadcastOp, ExtSIOp, ExtUIOp, ConvertLayoutOp)
 _MINIMA = op_names(MinSIOp, MinUIOp)
@@ -117,12 +117,14 @@ def _is_plain(loop: ForOp, written: WrittenInfo) -> bool:
                 return False
         elif not RoundedProductOp.matches(op) and (op.name not in _BODY or not is_pure(op)):
             return False
-        if op.name in _SUMS and any(SelectOp.matches(it.defining_op) and products_of(it) for it in op.operands):
+        if op.name in _SUMS and not all(map(_rounds_alike, op.operands)):
             return False
     return True
 
 
-_SUMS = op_names(AddFOp, SubFOp)
+def _rounds_alike(operand: Value) -> bool:
+    """Whether an operand of a sum is rounded as before, or together with the sum as before, where masks are known."""
+    return not products_of(operand) or (MulFOp.matches(operand.defining_op) and len(operand.uses) == 1)
 
 
 def _masked_layout(loop: ForOp, num_warps: int) -> tuple[str, BlockedLayout] | None:
@@ -174,8 +176,7 @@ def _is_range(value: Value) -> bool:
 
 @dataclass(slots=True)
 class _Unrolling:
-    """One loop. columns: their dimension. old, new: encodings. made: what was rebuilt at the begin of the straight code,
-    by value and layout."""
+    """One loop. columns: their dimension. old, new: encodings. made: what the straight code rebuilds, by its layout."""
 
     module: Module
     loop: ForOp
@@ -209,7 +210,7 @@ class _Unrolling:
     def _condition(self, builder: Builder) -> Value:
         """Whether all iterations are executed, and the loads skip no row."""
         bound = self.loop.upper
-        condition = CmpIOp.create(builder, _EQUAL, bound, builder.constant(self.trips, bound.type), "whole")
+        condition = CmpIOp.create(builder, Predicate.EQ, bound, builder.constant(self.trips, bound.type), "whole")
         rows = dict[Value, None]()
         for op in self.loop.body.ops:
             load = tt.LoadOp.of(op)
@@ -236,23 +237,20 @@ class _Unrolling:
 
     def _iterations(self, builder: Builder) -> list[Value]:
         """All iterations; returns the values that the loop carries behind them."""
-        loop, given = self.loop, ValueMap()
-        carried = [self._given(it, builder) for it in loop.inits]
+        loop = self.loop
+        ops = [op for op in loop.body.ops[:-1] if op.result.uses]
+        outside = [it for op in (*ops, loop.body.terminator) for it in op.operands if not self._is_inside(it)]
+        given = {it: self._given(it, builder) for it in (*loop.inits, *outside)}
+        carried = [given[it] for it in loop.inits]
         for count in range(self.trips):
-            inside: ValueMap = dict(zip(loop.iter_args, carried, strict=True))
-            inside[loop.induction] = builder.constant(count, loop.induction.type)
-            for op in loop.body.ops[:-1]:
-                if not op.result.uses:
-                    continue
-                for operand in op.operands:
-                    if not self._is_inside(operand) and operand not in given:
-                        given[operand] = self._given(operand, builder)
-                copy = builder.insert(clone_op(op, {**given, **inside}))
+            values = {**given, **dict(zip(loop.iter_args, carried, strict=True))}
+            values[loop.induction] = builder.constant(count, loop.induction.type)
+            for op in ops:
+                copy = builder.insert(clone_op(op, values))
                 copy.result.type = self._type(op.result)
                 if ConstantOp.matches(copy):
                     copy.properties["value"] = copy.properties["value"].replace(op.result.type, copy.result.type)
-                inside[op.result] = copy.result
-            carried = [inside[it] if self._is_inside(it) else self._given(it, builder) for it in loop.yielded]
+            carried = [values[it] for it in loop.yielded]
         return carried
 
     def _is_inside(self, value: Value) -> bool:
@@ -268,16 +266,14 @@ class _Unrolling:
         if kind.element.startswith(("f", "bf")) and not ConstantOp.matches(value.defining_op):
             while convert := ConvertLayoutOp.of(value.defining_op):
                 value = convert.source
-            if (value, encoding) not in self.made:
-                self.made[value, encoding] = _converted(builder, value, str(TensorType(kind.shape, kind.element, encoding)))
-            return self.made[value, encoding]
+            return _converted(builder, value, str(replace(kind, encoding=encoding)))
         return rebuild(value, encoding, builder, self.made)
 
     def _type(self, value: Value) -> str:
         kind = parse_type(value.type)
         if not isinstance(kind, TensorType):
             return value.type
-        return str(TensorType(kind.shape, kind.element, self._encoding(value)))
+        return str(replace(kind, encoding=self._encoding(value)))
 
     def _encoding(self, value: Value) -> str:
         kind = parse_type(value.type)
