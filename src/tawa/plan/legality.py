@@ -93,11 +93,12 @@ def check_rings(pins: Plan, channels: Sequence[ChannelInfo], module: Module) -> 
 
 
 _OF_ANY_LOAD = ("loop", "ordinal", "prefetched")
+_OF_NO_PARTITION = ("form", "groups", "unrolled")
 
 
 def check_unpartitioned(plan: Plan) -> None:
     """Raises PlanError if a Plan of a kernel without partitions has decisions about partitions."""
-    found = {it.name: getattr(plan, it.name) for it in declared(Plan) if it.name not in ("form", "groups")}
+    found = {it.name: getattr(plan, it.name) for it in declared(Plan) if it.name not in _OF_NO_PARTITION}
     said = [f"{name}={value!r}" for name, value in found.items() if value is not None]
     said += [f"groups={plan.groups}"] if (plan.groups or 1) > 1 else []
     said += [name for name in ("partitions", "stores", "rings") if getattr(plan, name)]
