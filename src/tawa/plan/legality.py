@@ -118,6 +118,8 @@ def check_unpartitioned(plan: Plan) -> None:
 def check_plan(plan: Plan, pins: Plan, channels: Sequence[ChannelInfo], module: Module, budget: Budget) -> None:
     """Raises PlanError unless the complete Plan, pinned fields included, can be carried out for this kernel."""
     groups, num_warps = budget.groups, budget.num_warps
+    if plan.unrolled:
+        raise PlanError("unrolled=True in a Plan with partitions; cure: form='unpartitioned', or leave it out")
     if plan.form == "stock":
         raise PlanError("form='stock' in a Plan of a specialised kernel; cure: 'as_written' or 'persistent'")
     if plan.groups != groups:
