@@ -25,8 +25,9 @@ B, T, H, D, CHUNK, ROWS = 4, 2048, 16, 128, 64, 16
 STOCK = "stock Triton"
 PLANS: Mapping[str, Mapping[str, Any]] = {
     "stock Triton": {"form": "stock"},
-    "conversions out of loops": {"form": "unpartitioned", "operands": [{"prefetched": False}]},
-    "and rows one iteration ahead": {"form": "unpartitioned", "operands": [{"prefetched": True}]},
+    "conversions out of loops": {"form": "unpartitioned", "operands": [{"prefetched": False}], "unrolled": False},
+    "and rows one iteration ahead": {"form": "unpartitioned", "operands": [{"prefetched": True}], "unrolled": False},
+    "and masked rows unrolled": {"form": "unpartitioned", "operands": [{"prefetched": False}], "unrolled": True},
     "as the planner decides": {"form": "unpartitioned"},
 }
 

@@ -190,6 +190,7 @@ def _unproved(found: Verdict, flow: Flow) -> Remark:
 def _summary(plan: Plan) -> str:
     if plan.form == "unpartitioned":
         said = ["loops convert no tiles that they need not convert"]
+        said += ["compute nothing that a mask drops"] if plan.unrolled else []
         said += ["load rows one iteration ahead"] if any(it.prefetched for it in plan.operands) else []
         return f"no partitions: {', '.join(said)}"
     exchanged = [it for it in plan.rings if it.is_exchanged]

@@ -134,6 +134,7 @@ BARRIERS = (
 )
 UNPARTITIONED = (
     Step("names", steps.name),
+    Step("plan unrolled loops", steps.decide_unrolled),
     Step("plan prefetched loads", steps.decide_ahead),
     passing(PrefetchLoads),
     passing(DropNames),

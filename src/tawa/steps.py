@@ -15,7 +15,7 @@ from tawa.ir.attributes import int_attr
 from tawa.machine.nvidia import WARP_GROUP
 from tawa.plan import Plan
 from tawa.plan.decide.direct import choose_direct
-from tawa.plan.decide.loops import choose_ahead, choose_kept, choose_schedules, scheduled
+from tawa.plan.decide.loops import choose_ahead, choose_kept, choose_schedules, choose_unrolled, scheduled
 from tawa.plan.decide.orders import choose_orders
 from tawa.plan.decide.paths import choose_promotions, choose_unit_strides
 from tawa.plan.decide.ping_pong import choose_sections
@@ -230,6 +230,11 @@ def decide_kept(flow: Flow) -> None:
 def decide_ping_pong(flow: Flow) -> None:
     """Decides which dots are issued in one section, for ping-pong."""
     flow.plan = flow.plan.over(choose_sections(flow.module, flow.plan))
+
+
+def decide_unrolled(flow: Flow) -> None:
+    """Decides whether loops over masked rows become straight code."""
+    flow.plan = flow.plan.over(choose_unrolled(flow.module, flow.plan))
 
 
 def decide_ahead(flow: Flow) -> None:

@@ -21,9 +21,9 @@ from tawa.ir import Module, parse_module
 from tawa.plan import LoopPlan, OperandPlan, Plan, PlanOptions, RingPlan
 from tawa.plan.cost.programs import ProgramFacts
 from tawa.plan.search.search import Search
-from tawa.plan.search.space import AHEAD, NOT_AHEAD, UNPARTITIONED, Space
+from tawa.plan.search.space import AHEAD, NOT_AHEAD, UNPARTITIONED, UNROLLED, Space
 from tawa.sim import simulate
-from tests.cases.small.row_kernels import decayed, multiplied, one_loop, scored, summed, written
+from tests.cases.small.row_kernels import decayed, multiplied, of_a_chunk, one_loop, scored, summed, written
 from tests.matrix.promoting import Launch, lay_out
 from tests.support.fronts import Front, front
 from tests.support.sample import sample
@@ -87,6 +87,42 @@ def test_the_bits_stay(trips: int, rows: int, num_warps: int, order: str) -> Non
     given = launch(decayed, trips, rows)
     before, after = made(given, num_warps)
     assert output(given, lay_out(before, before.ttir)) == output(given, final(after), order)
+
+
+@pytest.mark.parametrize("order", sample(["random", "eager", "late"], 3))
+@pytest.mark.parametrize("num_warps", WARPS)
+@pytest.mark.parametrize("plan", [AHEAD, UNROLLED], ids=["ahead", "unrolled"])
+@pytest.mark.parametrize("rows", [0, 1, 15, 16, 17])
+def test_the_bits_of_whole_and_partial_chunks_stay(rows: int, plan: Plan, num_warps: int, order: str) -> None:
+    given = launch(of_a_chunk, 1, rows)
+    before, after = made(given, num_warps, plan)
+    assert output(given, lay_out(before, before.ttir)) == output(given, final(after), order)
+
+
+@pytest.mark.parametrize("num_warps", WARPS)
+def test_the_rows_of_a_chunk_are_unrolled_where_the_plan_says_so(num_warps: int) -> None:
+    for plan in (NOT_AHEAD, UNROLLED):
+        _, after = made(launch(of_a_chunk), num_warps, plan)
+        masked = [op for op in final(after).walk() if op.name == "arith.select" and op.result.type.startswith("tensor")]
+        assert len(masked) == 1 + (_B if plan is UNROLLED else 0)
+        remark = "16 iterations without what a mask drops"
+        assert any(remark in it.reason for it in after.outcome.remarks) is (plan is UNROLLED)
+
+
+@pytest.mark.parametrize(("num_warps", "unrolled"), [(1, False), (2, True), (4, False), (8, False)])
+def test_the_planner_unrolls_where_several_warps_have_whole_columns(num_warps: int, unrolled: bool) -> None:
+    plan = made(launch(of_a_chunk), num_warps)[1].outcome.plan
+    assert plan is not None and plan.unrolled is unrolled
+    assert not (unrolled and any(it.prefetched for it in plan.operands))
+
+
+def test_launches_that_learn_try_unrolled_rows_where_a_mask_drops_some() -> None:
+    assert UNROLLED in tried(launch(of_a_chunk), 2) and UNROLLED not in tried(launch(decayed), 2)
+
+
+def test_a_plan_that_unrolls_masked_rows_needs_some() -> None:
+    with pytest.raises(PlanError, match=r"unrolls loops over masked rows, but there is none; cure: unrolled=false"):
+        made(launch(decayed), 2, UNROLLED)
 
 
 @pytest.mark.parametrize("num_warps", WARPS)

@@ -99,6 +99,7 @@ plans = st.builds(
     ping_pong_sections=st.none() | st.lists(st.tuples(few, few)).map(tuple),
     slot_views=one_of("shared", "own"),
     direct_stores=st.none() | st.booleans(),
+    unrolled=st.none() | st.booleans(),
     launches=st.none() | st.builds(
         LaunchPlan, st.none() | st.lists(names).map(tuple), one_of("predicted", "specialised", "always"),
     ),

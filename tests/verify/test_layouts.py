@@ -9,12 +9,15 @@ import pytest
 
 from tawa.bridge.triton.generic_print import parse_module as parse_with_triton
 from tawa.bridge.triton.generic_print import print_generic
-from tawa.dialects.scf import ForOp
+from tawa.dialects.arith import MulFOp, constant_int
+from tawa.dialects.inline.markers import RoundedProductOp
+from tawa.dialects.scf import ForOp, IfOp
 from tawa.dialects.ttg import ConvertLayoutOp
-from tawa.ir import Builder, Module, Operation, copy_module, parse_module
+from tawa.ir import Block, Builder, Module, Operation, Value, copy_module, parse_module, replace_op
 from tawa.transforms.pipelining.hoist_conversions import HoistConversions
+from tawa.transforms.pipelining.unroll_masked import UnrollMasked
 from tawa.verify.layouts import difference
-from tests.cases.small.row_kernels import decayed, multiplied
+from tests.cases.small.row_kernels import decayed, multiplied, of_a_chunk
 from tests.matrix.test_unpartitioned import launch
 from tests.support.fronts import front
 
@@ -126,3 +129,89 @@ def test_a_conversion_more_is_no_difference() -> None:
         if use.op is not made.defining_op:
             use.op.set_operand(use.index, made)
     assert difference(before, after) == ""
+
+
+def unrolled() -> tuple[Module, Module, IfOp]:
+    """A program whose last loop becomes a choice between its iterations and itself."""
+    before = copy_module(_stock(of_a_chunk, 1))
+    after = copy_module(before)
+    assert HoistConversions().run(after).changed and UnrollMasked(1).run(after).changed
+    (choice,) = [it for op in after.walk() if (it := IfOp.of(op))]
+    return before, after, choice
+
+
+def test_iterations_one_after_another_are_the_same() -> None:
+    before, after, _ = unrolled()
+    assert difference(before, after) == ""
+
+
+def test_every_operand_of_an_iteration_that_becomes_another_value_is_told() -> None:
+    before, after, choice = unrolled()
+    ops = [op for op in choice.branches[0].ops[:-1] if op.operands and not ConvertLayoutOp.matches(op)]
+    told = 0
+    for op in ops[-24:]:  # the last two iterations
+        for index, operand in enumerate(op.operands):
+            others = [it.results[0] for it in ops[: ops.index(op)] if it.results[0].type == operand.type]
+            other = next((it for it in others if it is not operand and it is not _unchanged(operand)), None)
+            if other is not None:
+                op.set_operand(index, other)
+                assert difference(before, after), (op.name, index)
+                op.set_operand(index, operand)
+                told += 1
+    assert told > 10 and difference(before, after) == ""
+
+
+def _unchanged(value: Value) -> Value | None:
+    """What a value is computed from."""
+    return value.defining_op.operands[0] if value.defining_op is not None and value.defining_op.operands else None
+
+
+def test_another_number_of_iterations_is_told() -> None:
+    before, after, choice = unrolled()
+    compare = _parts(choice)[0].defining_op
+    trips = compare.operands[1].defining_op if compare is not None else None
+    assert trips is not None and constant_int(trips.result) == 16
+    trips.properties["value"] = trips.properties["value"].replace("16", "15")
+    assert "iterations give other values" in difference(before, after)
+
+
+def _parts(choice: IfOp) -> list[Value]:
+    """Of the condition: whether all iterations are executed, and whether all rows are there."""
+    both = choice.condition.defining_op
+    assert both is not None and both.name == "arith.andi"
+    return both.operands
+
+
+def test_iterations_without_a_condition_for_their_number_are_told() -> None:
+    before, after, choice = unrolled()
+    choice.op.set_operand(0, _parts(choice)[1])
+    assert "the number of iterations is not known" in difference(before, after)
+
+
+def test_a_loop_that_is_not_the_other_choice_is_told() -> None:
+    before, after, choice = unrolled()
+    loop = next(it for op in choice.branches[1].ops if (it := ForOp.of(op)))
+    end = loop.body.terminator
+    end.set_operand(0, loop.iter_args[0])
+    assert "otherwise, " in difference(before, after)
+
+
+def test_a_product_that_a_known_mask_would_leave_to_its_sum_is_told() -> None:
+    before, after, _ = unrolled()
+    products = [op for op in after.walk() if RoundedProductOp.matches(op)]
+    assert len(products) == 17  # one in the loop
+    for op in products:
+        made = Builder.before(op).create(MulFOp.NAME, op.operands, (op.result.type,), properties=_FASTMATH).result
+        replace_op(op, [made])
+    for op in (op for op in before.walk() if ConvertLayoutOp.matches(op) and op.parent in _bodies(before)):
+        if op.result.type.startswith("tensor<16x64"):
+            op.result.type = op.operands[0].type
+            replace_op(op, [op.operands[0]])
+    assert "a known mask decides how a sum is rounded" in difference(before, after)
+
+
+_FASTMATH = {"fastmath": "#arith.fastmath<none>"}
+
+
+def _bodies(module: Module) -> list[Block]:
+    return [loop.body for op in module.walk() if (loop := ForOp.of(op))]

@@ -93,11 +93,12 @@ def check_rings(pins: Plan, channels: Sequence[ChannelInfo], module: Module) -> 
 
 
 _OF_ANY_LOAD = ("loop", "ordinal", "prefetched")
+_OF_NO_PARTITION = ("form", "groups", "unrolled")
 
 
 def check_unpartitioned(plan: Plan) -> None:
     """Raises PlanError if a Plan of a kernel without partitions has decisions about partitions."""
-    found = {it.name: getattr(plan, it.name) for it in declared(Plan) if it.name not in ("form", "groups")}
+    found = {it.name: getattr(plan, it.name) for it in declared(Plan) if it.name not in _OF_NO_PARTITION}
     said = [f"{name}={value!r}" for name, value in found.items() if value is not None]
     said += [f"groups={plan.groups}"] if (plan.groups or 1) > 1 else []
     said += [name for name in ("partitions", "stores", "rings") if getattr(plan, name)]
@@ -117,6 +118,8 @@ def check_unpartitioned(plan: Plan) -> None:
 def check_plan(plan: Plan, pins: Plan, channels: Sequence[ChannelInfo], module: Module, budget: Budget) -> None:
     """Raises PlanError unless the complete Plan, pinned fields included, can be carried out for this kernel."""
     groups, num_warps = budget.groups, budget.num_warps
+    if plan.unrolled:
+        raise PlanError("unrolled=True in a Plan with partitions; cure: form='unpartitioned', or leave it out")
     if plan.form == "stock":
         raise PlanError("form='stock' in a Plan of a specialised kernel; cure: 'as_written' or 'persistent'")
     if plan.groups != groups:

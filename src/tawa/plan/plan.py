@@ -90,6 +90,8 @@ class Plan:
         after the loops that carry it.
     operands, stores, loops, rings: one entry for each.
     unit_strides: arguments that the kernel assumes to be 1; each launch is checked.
+    unrolled: whether loops over the rows of a chunk, of which a mask keeps some, become straight code, in a kernel
+        without partitions.
     direct_stores: whether fp32 results that are stored through pointers, or added by relaxed atomics, leave from the
         layout of the dot, where a conversion would take shared memory from the rings.
     early_puts: E, slots of each ring that are filled before the partitions start.
@@ -154,6 +156,10 @@ class Plan:
     sums: Sums | None = decision(
         one_of(Sums), "loops", word="kernel.sums", option="precision", reorders=lambda it: it == "after_loops",
         usual=lambda it: "" if it == "after_loops" else "no loop carries a sum of the rows of a dot's result",
+    )  # fmt: skip
+    unrolled: bool | None = decision(
+        Flag(), "loops", word="kernel.unrolled", shown=lambda it: "what a mask drops is not computed" if it else "",
+        usual="the row of each register is known, and what its mask drops is not computed",
     )  # fmt: skip
     operands: tuple[OperandPlan, ...] = ()
     stores: tuple[StorePlan, ...] = ()

@@ -27,12 +27,23 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 
 from tawa.dialects import tt
-from tawa.dialects.arith import AddFOp, ConstantOp, MulFOp, NegFOp, SelectOp, SubFOp, constant_int
+from tawa.dialects.arith import (
+    AddFOp,
+    AndIOp,
+    CmpIOp,
+    ConstantOp,
+    MulFOp,
+    NegFOp,
+    Predicate,
+    SelectOp,
+    SubFOp,
+    constant_int,
+)
 from tawa.dialects.builtin import PoisonOp
 from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.effects import is_pure
 from tawa.dialects.inline.markers import RoundedProductOp, SameNumberOp
-from tawa.dialects.scf import CONTROL, ENDS
+from tawa.dialects.scf import CONTROL, ENDS, ForOp, IfOp
 from tawa.dialects.ttg import (
     AsyncCommitGroupOp,
     AsyncCopyGlobalToLocalOp,
@@ -41,7 +52,7 @@ from tawa.dialects.ttg import (
     LocalAllocOp,
     LocalLoadOp,
 )
-from tawa.ir import Block, Module, Operation, TensorType, Value, parse_type
+from tawa.ir import Block, Builder, Module, Operation, TensorType, Value, ValueMap, clone_op, parse_type
 from tawa.verify.changing_memory import changing_loads
 
 _SOURCES = op_names(ConstantOp, tt.MakeRangeOp, tt.SplatOp, PoisonOp)
@@ -108,10 +119,14 @@ class _Comparison:
     def _is_value(self, op: Operation) -> bool:
         if op in self.still or op in self.own.copies or op in self.parked.copies:
             return True
-        return not op.regions and not op.successors and bool(op.results) and (is_pure(op) or SameNumberOp.matches(op))
+        if (op.regions and not tt.ReduceOp.matches(op)) or op.successors or not op.results:
+            return False
+        return is_pure(op) or SameNumberOp.matches(op)
 
     def _of_ops(self, one: Operation, other: Operation) -> str:
         each = _is_of_each(one)
+        if ForOp.matches(one) and IfOp.matches(other):
+            return self._of_iterations(one, other)
         if one.name != other.name:
             return f"{other.name} stands in its place"
         if (one.properties, one.attributes) != (other.properties, other.attributes):
@@ -132,6 +147,42 @@ class _Comparison:
                 if found := self.of_blocks(first, second):
                     return found
         return self._bound(one.results, other.results, layouts=not each)
+
+    def _of_iterations(self, loop: Operation, choice: Operation) -> str:
+        """Whether a choice is between the iterations of a loop, one after another, and the loop itself."""
+        straight, other = (it.block for it in choice.regions)
+        effects = self._effects(other)
+        still = ForOp.of(next(effects))
+        if still is None:
+            return "otherwise, something else is done"
+        if found := self._of_ops(loop, still.op):
+            return f"otherwise, {found}"
+        results, end = list(map(self._number, loop.results)), list(effects)
+        if len(end) != 1 or list(map(self._number, end[0].operands)) != results:
+            return "otherwise, its results are others"
+        trips, end = _known_trips(IfOp(choice).condition, still), list(self._effects(straight))
+        if trips is None or len(end) != 1:
+            return "the number of iterations is not known, or they do more than compute"
+        if list(map(self._number, end[0].operands)) != self._after(still, trips):
+            return "iterations give other values"
+        if not all(map(_is_rounded_alike, straight.ops)):
+            return "a known mask decides how a sum is rounded"
+        for result, number in zip(choice.results, results, strict=True):
+            self.numbers[result] = number
+        return ""
+
+    def _after(self, loop: ForOp, trips: int) -> list[int]:
+        """The numbers of what a loop carries behind so many iterations."""
+        block, carried = Block(), loop.inits
+        builder = Builder.at_end(block)
+        for count in range(trips):
+            inside: ValueMap = dict(zip(loop.iter_args, carried, strict=True))
+            inside[loop.induction] = builder.constant(count, loop.induction.type)
+            for op in loop.body.ops[:-1]:
+                copy = block.append(clone_op(op, inside))
+                self.still |= {copy} if op in self.still else set()
+            carried = [inside.get(it, it) for it in loop.yielded]
+        return list(map(self._number, carried))
 
     def _bound(self, ones: Sequence[Value], others: Sequence[Value], layouts: bool) -> str:
         """Takes values as equal from now on."""
@@ -183,7 +234,7 @@ class _Comparison:
             tuple(map(_shape, op.results)) if _is_of_each(op) else tuple(it.type for it in (*op.operands, *op.results))
         )
         rounded = tuple(map(_holds_product, op.operands)) if op.name in _SUMS else ()
-        return name, said, numbers, types, rounded
+        return name, said, numbers, types, rounded, tuple(_text(block) for it in op.regions for block in it.blocks)
 
     def _why(self, mine: Value, its: Value) -> str:
         """More about two values that differ."""
@@ -247,6 +298,35 @@ def _next(token: Value, kind: type[AsyncCommitGroupOp] | type[AsyncWaitOp]) -> O
     """The one operation of a kind that takes a token."""
     users = [it for it in token.users if kind.matches(it)]
     return users[0] if len(users) == 1 else None
+
+
+def _is_rounded_alike(op: Operation) -> bool:
+    """Whether LLVM rounds a sum alike whether or not it knows the masks of its terms."""
+    products = [it for it in op.operands if _holds_product(it)] if op.name in _SUMS else []
+    return all(MulFOp.matches(it.defining_op) and len(it.uses) == 1 for it in products)
+
+
+def _text(block: Block) -> object:
+    """The operations of a block without regions, apart from the names of its values."""
+    places: dict[Value, object] = {it: (it.index, it.type) for it in block.args}
+    for place, op in enumerate(block.ops):
+        places |= {it: (place, it.index, it.type, op.name) for it in op.results}
+    return tuple(
+        (op.name, tuple(sorted(op.properties.items())), tuple(places.get(it, it) for it in op.operands))
+        for op in block.ops
+    )
+
+
+def _known_trips(condition: Value, loop: ForOp) -> int | None:
+    """The iterations of a loop that counts from 0 by ones, where a condition is true; None if they are not known."""
+    op = condition.defining_op
+    if op is None or constant_int(loop.lower) != 0 or constant_int(loop.step) != 1:
+        return None
+    if AndIOp.matches(op):
+        return next((it for operand in op.operands if (it := _known_trips(operand, loop)) is not None), None)
+    compare = CmpIOp.of(op)
+    equal = compare is not None and compare.predicate is Predicate.EQ and op.operands[0] is loop.upper
+    return constant_int(op.operands[1]) if equal else None
 
 
 def _is_of_each(op: Operation) -> bool:

@@ -38,6 +38,25 @@ def decayed(a_ptr, k_ptr, g_ptr, out_ptr, T, J, B: tl.constexpr, N: tl.constexpr
 
 
 @triton.jit
+def of_a_chunk(a_ptr, k_ptr, g_ptr, out_ptr, T, J, B: tl.constexpr, N: tl.constexpr):
+    """The same for a chunk of at most B rows, of which J are there."""
+    rows, columns = tl.arange(0, B), tl.arange(0, N)
+    tile = rows[:, None] * N + columns[None, :]
+    own = T * B * N
+    gates = tl.load(g_ptr + own + tile)
+    acc = of_chunks(a_ptr, k_ptr, T, rows, tile, B, N)
+    k_row, g_row = k_ptr + own + columns, g_ptr + own + columns
+    for j in range(min(B, J)):
+        a = tl.load(a_ptr + T * B * B + rows * B + j, mask=rows < J, other=0)
+        k = tl.load(k_row).to(tl.float32)
+        term = a[:, None] * k[None, :] * tl.math.exp2(gates - tl.load(g_row)[None, :])
+        acc += tl.where(rows[:, None] >= j, term, 0.0)
+        k_row += N
+        g_row += N
+    tl.store(out_ptr + tile, acc)
+
+
+@triton.jit
 def multiplied(a_ptr, k_ptr, g_ptr, out_ptr, T, J, B: tl.constexpr, N: tl.constexpr):
     """The same, but the terms are products, which a sum without a conversion between them would round with itself."""
     rows, columns = tl.arange(0, B), tl.arange(0, N)

@@ -22,6 +22,7 @@ from tawa.errors import PlanError, ProtocolError
 from tawa.flow import Flow, Outcome
 from tawa.ir import Module, copy_module, print_module
 from tawa.ir import parse_module as read_module
+from tawa.plan import Plan
 from tawa.plan.cost.programs import ProgramFacts
 from tawa.plan.cost.shared_use import LIMIT_BYTES, SharedUse, shared_use
 from tawa.remarks import Remark
@@ -29,6 +30,7 @@ from tawa.transforms.lowering.convert_first import ConvertFirst
 from tawa.transforms.pipelining.hoist_conversions import HoistConversions
 from tawa.transforms.pipelining.park_loads import ParkLoads
 from tawa.transforms.pipelining.recompute_addresses import RecomputeAddresses
+from tawa.transforms.pipelining.unroll_masked import UnrollMasked
 from tawa.transforms.result import Pass, PassResult
 from tawa.verify.check import trusted
 from tawa.verify.layouts import difference
@@ -69,7 +71,7 @@ def through_back_end(
         final = read_module(print_generic(mod))
     with job.timed("conversions"):
         ahead = any(it.prefetched for it in outcome.plan.operands)
-        rewritten, done = _rewritten(job, final) if unpartitioned else (False, ())
+        rewritten, done = _rewritten(job, outcome.plan, final) if unpartitioned else (False, ())
         outcome = replace(outcome, remarks=(*outcome.remarks, *done))
         if unpartitioned and not (rewritten or ahead or form.changed):
             raise PlanError(
@@ -105,7 +107,7 @@ def through_back_end(
     return Specialised(outcome, form, spills, results, int(metadata.get("shared") or 0))
 
 
-def _rewritten(job: Job, final: Module) -> tuple[bool, tuple[Remark, ...]]:
+def _rewritten(job: Job, plan: Plan, final: Module) -> tuple[bool, tuple[Remark, ...]]:
     """Rewrites a kernel without partitions; returns whether anything changed, and what was done.
 
     Raises ProtocolError if the program then computes something else.
@@ -113,9 +115,12 @@ def _rewritten(job: Job, final: Module) -> tuple[bool, tuple[Remark, ...]]:
     Tiles wait in the shared memory that is left to the CTAs of an SM: stock Triton's kernel tells how many there are.
     """
     before, facts = copy_module(final), _stock_facts(job)
-    room = facts.room(job.options.num_warps) if facts is not None else LIMIT_BYTES
+    num_warps = job.options.num_warps
+    room = facts.room(num_warps) if facts is not None else LIMIT_BYTES
     spills = stock_spills(job)
     passes: list[Pass[PassResult]] = [ParkLoads(room, late=spills), HoistConversions()]
+    if plan.unrolled:
+        passes.append(UnrollMasked(num_warps))
     if spills:
         passes.append(RecomputeAddresses())
     results = [it.run(final) for it in passes]

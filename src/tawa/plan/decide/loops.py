@@ -11,6 +11,8 @@ from math import prod
 
 from tawa.analysis.loops.async_wgmma import dots_in, is_aside
 from tawa.analysis.loops.dependences import find_dependences
+from tawa.analysis.loops.loads_around import WrittenInfo
+from tawa.analysis.loops.masked_rows import MaskedRows, find_masked_rows
 from tawa.analysis.loops.prefetchable_loads import AheadLoads, bytes_ahead
 from tawa.analysis.loops.register_operands import dots_of, operands_to_keep
 from tawa.analysis.names import Name, loop_number, name_of
@@ -199,6 +201,27 @@ def scheduled(plan: Plan, schedules: dict[int, tuple[Schedule, ...]]) -> Plan:
     )
 
 
+# -- unrolled loops ----------------------------------------------------------------------------------------------------
+
+
+def choose_unrolled(module: Module, plan: Plan) -> Plan:
+    """Whether loops over masked rows become straight code, in a kernel without partitions.
+
+    Where the Plan leaves that open, they do if a thread then has whole columns and several warps share the code: one
+    warp alone waits for its instructions (bench/unpartitioned.py). Raises PlanError if there is no such loop.
+    """
+    written = WrittenInfo.of(module)
+    found: list[MaskedRows] = []
+    for scope, num_warps in find_consumers(module):
+        loops = (loop for op in scope.walk() if (loop := ForOp.of(op)))
+        found += [rows for it in loops if (rows := find_masked_rows(it, written, num_warps)) is not None]
+        if plan.unrolled is None and found:
+            return Plan(unrolled=num_warps > 1 and all(it.whole for it in found))
+    if plan.unrolled and not found:
+        raise PlanError("the Plan unrolls loops over masked rows, but there is none; cure: unrolled=false")
+    return Plan(unrolled=False)
+
+
 # -- prefetched loads ------------------------------------------------------------------------------------------------
 
 
@@ -212,10 +235,12 @@ def choose_ahead(module: Module, plan: Plan, spills: bool = False) -> Plan:
     """
     staged = {it.loop for it in plan.loops if it.schedule is not None}
     found: dict[Name, OperandPlan] = {}
-    unpartitioned = plan.form == "unpartitioned"
+    unpartitioned, written = plan.form == "unpartitioned", WrittenInfo.of(module)
     for scope, num_warps in find_consumers(module):
         for op in scope.walk():
             loop = ForOp.of(op)
+            if plan.unrolled and loop and find_masked_rows(loop, written, num_warps) is not None:
+                continue
             if loop and not loop.unsigned and _may_load_ahead(loop, unpartitioned):
                 full = loop_number(op) in staged or (unpartitioned and (spills or not _hides_loads(loop, num_warps)))
                 for load in AheadLoads(loop).loads(_Room(plan, num_warps, 0 if full else BYTES_AHEAD).has):

@@ -20,6 +20,7 @@ from statistics import geometric_mean
 
 from tawa.analysis.dims.shared_programs import find_shared
 from tawa.analysis.loops.loads_around import has_dots_before_loops, has_loads_around_loops
+from tawa.analysis.loops.masked_rows import has_masked_rows
 from tawa.analysis.loops.rows import has_loops_of_rows
 from tawa.analysis.loops.split_sums import find_split_sums
 from tawa.analysis.resources import AccumulatorInfo, RegisterInfo, SharedInfo
@@ -46,8 +47,11 @@ from tawa.remarks import Remark
 
 _POINTERS = OperandPlan(path="pointers")
 UNPARTITIONED = Plan(form="unpartitioned", groups=1)
-AHEAD, NOT_AHEAD = (replace(UNPARTITIONED, operands=(OperandPlan(prefetched=it),)) for it in (True, False))
+AHEAD, NOT_AHEAD = (
+    replace(UNPARTITIONED, operands=(OperandPlan(prefetched=it),), unrolled=False) for it in (True, False)
+)
 """Without partitions, rows loaded one iteration ahead or not: which is faster depends on how many CTAs an SM has."""
+UNROLLED = replace(NOT_AHEAD, unrolled=True)
 _INNER, _OUTER = "inner", "outer"
 _MMA_DEPTHS = (0, 1, 2)
 _PROGRAMS = (2, 3)
@@ -65,7 +69,8 @@ class Space:
     Triton's compiled kernel, if known. shares: whether neighbouring programs load the same tiles, so that several can
     share a CTA. splits: whether programs may share a tile: its loop allows it, and so does the user. rows, around:
     whether a loop is one of rows, and whether tiles that are loaded on one side of a loop are needed behind it only, or
-    a dot stands before it, so that the kernel may gain without partitions. max_registers: ``maxnreg`` of the
+    a dot stands before it, so that the kernel may gain without partitions. masked: whether a loop over rows has a mask
+    that drops some. max_registers: ``maxnreg`` of the
     launch. machine: that executes it.
     """
 
@@ -79,6 +84,7 @@ class Space:
     splits: bool = False
     rows: bool = False
     around: bool = False
+    masked: bool = False
     max_registers: int | None = None
     machine: Machine = SM_90
 
@@ -101,7 +107,9 @@ class Space:
         splits = splits and not isinstance(find_split_sums(kernel), Remark)
         num_warps, num_stages, limit = launch
         around = has_loads_around_loops(kernel) or has_dots_before_loops(kernel)
-        without = {"rows": has_loops_of_rows(kernel), "around": around}
+        without = {
+            "rows": has_loops_of_rows(kernel), "around": around, "masked": has_masked_rows(kernel, num_warps)
+        }  # fmt: skip
         return Space(
             num_warps, num_stages, workload, promoted, persistent, None, shares, splits, **without,
             max_registers=limit, machine=machine,
@@ -133,7 +141,8 @@ class Space:
     def words(self, plan: Plan) -> str:
         """A form for people."""
         if plan.form == "unpartitioned":
-            return "no partitions" + ", rows ahead" * any(it.prefetched for it in plan.operands)
+            ahead = ", rows ahead" * any(it.prefetched for it in plan.operands)
+            return "no partitions" + ahead + ", unrolled" * bool(plan.unrolled)
         form = "persistent" if plan.form == "persistent" else "as written"
         form += f", {plan.ctas_per_sm} CTAs an SM" if only_measured(plan) else ""
         form += ", tiles from a counter" if plan.tiles == "dynamic" else ""
@@ -170,6 +179,7 @@ class Space:
             *_shared_forms(self, own),
             *_split_forms(self, own),
             *((AHEAD, NOT_AHEAD) if self.rows else (NOT_AHEAD,) if self.around else ()),
+            *((UNROLLED,) if self.masked else ()),
         )
 
     # -- what is expected ----------------------------------------------------------------------------------------------
@@ -433,7 +443,8 @@ def _operand_bytes(workload: Workload, persistent: bool) -> tuple[int, int, int]
 def form_of(space: Space, plan: Plan) -> Plan:
     """The form of a complete Plan."""
     if plan.form == "unpartitioned":
-        return AHEAD if any(it.prefetched for it in plan.operands) else NOT_AHEAD
+        ahead = AHEAD if any(it.prefetched for it in plan.operands) else NOT_AHEAD
+        return UNROLLED if plan.unrolled else ahead
     return Plan(
         form="persistent" if plan.form == "persistent" else "as_written",
         tiles="dynamic" if plan.tiles == "dynamic" else None,

@@ -28,9 +28,9 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from tawa.analysis.memory.own_rows import AccessInfo
+from tawa.analysis.products import UNROUNDED, products_of
 from tawa.dialects import tt
-from tawa.dialects.arith import ConstantOp, MulFOp, NegFOp, SelectOp
-from tawa.dialects.declare.declaration import op_names
+from tawa.dialects.arith import ConstantOp, MulFOp
 from tawa.dialects.effects import is_plain_load, is_pure
 from tawa.dialects.inline.markers import RoundedProductOp
 from tawa.dialects.scf import ForOp
@@ -290,22 +290,6 @@ class _Group:
         return ConvertLayoutOp.matches(use.op) or self._is_taken(use)
 
 
-def products_of(value: Value) -> list[Operation]:
-    """The products that a sum with this value may be rounded together with."""
-    found, work = list[Operation](), [value]
-    while work:
-        op = work.pop().defining_op
-        if op is not None and MulFOp.matches(op):
-            found.append(op)
-        elif op is not None and op.name in _UNROUNDED:
-            work += op.operands
-    return found
-
-
-_UNROUNDED = op_names(SelectOp, NegFOp, tt.BroadcastOp, tt.ExpandDimsOp, tt.ReshapeOp, tt.TransOp)
-"""Operations that round nothing. LLVM may fold a selection."""
-
-
 def _can_round(convert: Operation) -> bool:
     """Whether the products that a conversion takes can be rounded where they are made: nothing else uses them."""
     products = products_of(convert.operands[0])
@@ -318,7 +302,7 @@ def _is_only_used_by(value: Value, user: Operation) -> bool:
     op = value.defining_op
     if op is None or [it.op for it in value.uses] != [user]:
         return not products_of(value)
-    return MulFOp.matches(op) or op.name not in _UNROUNDED or all(_is_only_used_by(it, op) for it in op.operands)
+    return MulFOp.matches(op) or op.name not in UNROUNDED or all(_is_only_used_by(it, op) for it in op.operands)
 
 
 def _made_by(use: Use, loop: ForOp) -> Value | None:

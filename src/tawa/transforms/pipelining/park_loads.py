@@ -33,6 +33,7 @@ from tawa.analysis.layout.axis_info import ModuleAxisInfo
 from tawa.analysis.layout.layouts import tile_order
 from tawa.analysis.layout.rebuilt import can_rebuild, rebuild
 from tawa.analysis.loops.loads_around import WrittenInfo, loads_around, slice_behind, users_before
+from tawa.analysis.products import products_of
 from tawa.dialects.arith import AddFOp, ConstantOp, SubFOp
 from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.effects import is_pure
@@ -50,7 +51,6 @@ from tawa.dialects.ttg import (
 from tawa.ir import Builder, Module, Operation, ScalarType, TensorType, Value, parse_type, replace_op, source_of
 from tawa.ir.attributes import array_attr, bool_attr, int_attr
 from tawa.remarks import Remark
-from tawa.transforms.pipelining.hoist_conversions import products_of
 from tawa.transforms.result import PassResult
 
 _SUMS = op_names(AddFOp, SubFOp)

@@ -1,0 +1,100 @@
+"""`unroll_masked`: loops whose masks keep some rows become straight code in which a thread has whole columns."""
+
+from __future__ import annotations
+
+import pytest
+
+from tawa.ir import Module, parse_module, print_module
+from tawa.transforms.pipelining.unroll_masked import UnrollMasked
+from tawa.verify.layouts import difference
+from tests.support.filecheck import check
+
+TILE, ROW, COLUMN = "tensor<4x64xf32, #a>", "tensor<64xf32, #row>", "tensor<4xf32, #column>"
+TERM = f'"tt.broadcast"(%e) : (tensor<1x64xf32, #a>) -> {TILE}'
+SUM = f"""%m = "arith.select"(%mask, %t, %z) : (tensor<4x64xi1, #a>, {TILE}, {TILE}) -> {TILE}
+      %n = "arith.addf"(%s, %m) : ({TILE}, {TILE}) -> {TILE}"""
+
+
+def kernel(term: str = TERM, sums: str = SUM, more: str = "", *, most: int = 4, columns: int = 64) -> Module:
+    """A loop over at most `most` rows of %p, which adds terms to the rows from its own on."""
+    text = f"""
+#a = #ttg.blocked<{{sizePerThread = [1, 8], threadsPerWarp = [4, 8], warpsPerCTA = [1, 1], order = [1, 0]}}>
+#row = #ttg.slice<{{dim = 0, parent = #a}}>
+#column = #ttg.slice<{{dim = 1, parent = #a}}>
+"builtin.module"() ({{
+  "tt.func"() <{{arg_attrs = [{{}}, {{}}, {{}}, {{}}], function_type = (i32, {TILE}, !tt.ptr<f32>, !tt.ptr<f32>) -> (), sym_name = "kernel"}}> ({{
+  ^bb0(%n0: i32, %x: {TILE}, %p: !tt.ptr<f32>, %q: !tt.ptr<f32>):
+    %zero = "arith.constant"() <{{value = 0 : i32}}> : () -> i32
+    %one = "arith.constant"() <{{value = 1 : i32}}> : () -> i32
+    %most = "arith.constant"() <{{value = {most} : i32}}> : () -> i32
+    %upper = "arith.minsi"(%n0, %most) : (i32, i32) -> i32
+    %z = "arith.constant"() <{{value = dense<0.0> : {TILE}}}> : () -> {TILE}
+    %range = "tt.make_range"() <{{end = 4 : i32, start = 0 : i32}}> : () -> tensor<4xi32, #column>
+    %rows = "tt.expand_dims"(%range) <{{axis = 1 : i32}}> : (tensor<4xi32, #column>) -> tensor<4x1xi32, #a>
+    %ps = "tt.splat"(%p) : (!tt.ptr<f32>) -> tensor<64x!tt.ptr<f32>, #row>
+    %cs = "tt.make_range"() <{{end = 64 : i32, start = 0 : i32}}> : () -> tensor<64xi32, #row>
+    %r = "scf.for"(%zero, %upper, %one, %x) ({{
+    ^bb1(%j: i32, %s: {TILE}):
+      %js = "tt.splat"(%j) : (i32) -> tensor<64xi32, #row>
+      %at = "arith.addi"(%cs, %js) : (tensor<64xi32, #row>, tensor<64xi32, #row>) -> tensor<64xi32, #row>
+      %ptr = "tt.addptr"(%ps, %at) : (tensor<64x!tt.ptr<f32>, #row>, tensor<64xi32, #row>) -> tensor<64x!tt.ptr<f32>, #row>
+      %k = "tt.load"(%ptr) <{{isVolatile = false, operandSegmentSizes = array<i32: 1, 0, 0>}}> : (tensor<64x!tt.ptr<f32>, #row>) -> {ROW}
+      %e = "tt.expand_dims"(%k) <{{axis = 0 : i32}}> : ({ROW}) -> tensor<1x64xf32, #a>
+      %t = {term}
+      %jt = "tt.splat"(%j) : (i32) -> tensor<4x1xi32, #a>
+      %c = "arith.cmpi"(%rows, %jt) <{{predicate = 5 : i64}}> : (tensor<4x1xi32, #a>, tensor<4x1xi32, #a>) -> tensor<4x1xi1, #a>
+      %mask = "tt.broadcast"(%c) : (tensor<4x1xi1, #a>) -> tensor<4x64xi1, #a>
+      {sums}
+      {more}
+      "scf.yield"(%n) : ({TILE}) -> ()
+    }}) : (i32, i32, i32, {TILE}) -> {TILE}
+    %qs = "tt.splat"(%q) : (!tt.ptr<f32>) -> tensor<4x64x!tt.ptr<f32>, #a>
+    "tt.store"(%qs, %r) <{{operandSegmentSizes = array<i32: 1, 1, 0>}}> : (tensor<4x64x!tt.ptr<f32>, #a>, {TILE}) -> ()
+    "tt.return"() : () -> ()
+  }}) : () -> ()
+}}) : () -> ()
+"""  # noqa: E501
+    return parse_module(text.replace("64x", f"{columns}x").replace("end = 64", f"end = {columns}"))
+
+
+def test_the_iterations_of_a_whole_chunk_are_straight_code_in_which_a_thread_has_whole_columns() -> None:
+    before, after = kernel(), kernel()
+    result = UnrollMasked(1).run(after)
+    assert result.changed and "4 iterations without what a mask drops" in result.remarks[0].reason
+    assert difference(before, after) == ""
+    check(
+        print_module(after, locations=False),
+        """
+        CHECK: "arith.cmpi"(%upper{{.*}}predicate = 0 : i64
+        CHECK: "scf.if"(%whole
+        CHECK-COUNT-4: "tt.load"{{.*}}parent = #ttg.blocked<{{.}}sizePerThread = [4, 2], threadsPerWarp = [1, 32]
+        CHECK-NOT: "tt.load"
+        CHECK: "ttg.convert_layout"{{.*}} -> tensor<4x64xf32, #a>
+        CHECK: "scf.for"
+        CHECK: "tt.load"
+        """,
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        (kernel(columns=16), "fewer columns than threads"),
+        (kernel(most=4096), "too many iterations"),
+        (kernel(sums=f'%n = "arith.addf"(%s, %t) : ({TILE}, {TILE}) -> {TILE}'), "no mask"),
+        (kernel(term=f'"arith.mulf"(%s, %x) : ({TILE}, {TILE}) -> {TILE}'), "the sum would round with its product"),
+        (kernel(more=f'"test.use"(%n) : ({TILE}) -> ()'), "an unknown effect"),
+        (
+            kernel(
+                more='"tt.store"(%ptr, %k) <{operandSegmentSizes = array<i32: 1, 1, 0>}> : '
+                f"(tensor<64x!tt.ptr<f32>, #row>, {ROW}) -> ()"
+            ),
+            "rows that an iteration changes",
+        ),
+    ],
+    ids=lambda it: it if isinstance(it, str) else "",
+)
+def test_other_loops_stay(given: Module, why: str) -> None:
+    text = print_module(given)
+    assert not UnrollMasked(1).run(given).changed, why
+    assert print_module(given) == text
