@@ -274,7 +274,7 @@ def _entries() -> list[Entry]:
         if name in _LONG:
             shape = dict(zip("BTHD", _LONG_SHAPE, strict=True)) | {"dtype": "bf16"}
             found.append(Entry(name, shape, partial(_in_bf16, make), run, run, RmsRatio(0.01), _TESTS,
-                               backward=name not in _FORWARD_ONLY, configs=3))  # fmt: skip
+                               backward=name not in _FORWARD_ONLY, configs=4))  # fmt: skip
     return found
 
 
