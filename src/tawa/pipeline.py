@@ -38,6 +38,7 @@ from tawa.transforms.partition.share_streams import ShareStreams
 from tawa.transforms.partition.share_transposes import ShareTransposes
 from tawa.transforms.partition.transpose_operands import TransposeOperands
 from tawa.transforms.partition.view_reshapes import ViewReshapes
+from tawa.transforms.pipelining.carry_numbers import CarryNumbers
 from tawa.transforms.pipelining.chain_dots import ChainDots
 from tawa.transforms.pipelining.early_loads import EarlyLoads
 from tawa.transforms.pipelining.ping_pong import PingPong
@@ -112,6 +113,7 @@ PARTITIONS = (
     passing(PipelineMma),  # after Partition: only consumers have wgmmas
 )
 STAGES = (
+    passing(CarryNumbers),  # before loads are prefetched: by numbers, addresses of the next iteration need no tiles
     Step("plan prefetched loads", steps.decide_ahead),
     passing(PrefetchLoads),  # before schedules, which count a prefetched load as work for the next iteration
     passing(ChainDots),  # before schedules, which are those of the iterations that are left

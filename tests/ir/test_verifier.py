@@ -168,9 +168,13 @@ BAD: dict[str, tuple[list[str], str]] = {
     "put_payload": (
         ring(
             '"aref.put"(%ring, %i) ({',
-            f'"aref.filled"(%t) : ({programs.TILE}) -> ()',
+            f'"aref.filled"(%t, %t, %t) : ({", ".join([programs.TILE] * 3)}) -> ()',
             f"}}) : ({RING}, !aref.index<2>) -> ()",
         ),
+        "aref.put: the ring takes 2 tiles",
+    ),
+    "put_of_nothing": (
+        ring('"aref.put"(%ring, %i) ({', '"aref.filled"() : () -> ()', f"}}) : ({RING}, !aref.index<2>) -> ()"),
         "aref.put: the ring takes 2 tiles",
     ),
     "get_index": (
@@ -178,8 +182,8 @@ BAD: dict[str, tuple[list[str], str]] = {
         "aref.get: index !aref.index<3> into a ring of depth 2",
     ),
     "get_payload": (
-        ring(f'%v = "aref.get"(%ring, %i) : ({RING}, !aref.index<2>) -> {programs.SLOT}'),
-        "aref.get: 1 views of 2 buffers",
+        ring(f'%v:3 = "aref.get"(%ring, %i) : ({RING}, !aref.index<2>) -> ({", ".join([programs.SLOT] * 3)})'),
+        "aref.get: 3 views of 2 buffers",
     ),
     "get_view_type": (
         ring(f'%v:2 = "aref.get"(%ring, %i) : ({RING}, !aref.index<2>) -> ({programs.SLOT}, i32)'),

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tawa.bridge.driver.data import Specialised
+from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.bridge.triton.read_module import read_levels
 from tawa.bridge.triton.versions import triton_version
 from tawa.plan import PlanOptions
@@ -45,6 +46,24 @@ def test_an_operation_is_specialised_and_right(case: Specimen) -> None:
     plain = simulated(case, unspecialised(case, levels))
     assert errors(case, plain, numpy_reference).share <= 1
     ours = simulated(case, read_levels(levels)[1], "random")
+    assert all(ours[name].tobytes() == plain[name].tobytes() for name in plain)
+
+
+@simulated_once
+def test_rows_of_64_bits_travel_with_a_tile_in_a_slot_that_loops_without_the_mask_fill_in_part() -> None:
+    """FlexAttention's gradients under a mask of documents, as launches get them."""
+    case = find("flex_gradients_documents")
+    with launched_by_us(function=case.kernel):
+        found, levels = attempted(case, LEGAL)
+    assert isinstance(found, Specialised), found.remarks
+    plan = found.outcome.plan
+    assert passes(found.outcome.verdict) and plan is not None
+    assert {sum("64xi64" in tile for tile in it.payload) for it in plan.rings} == {0, 1}
+    by_pointers = [it.path for it in plan.operands if it.argument == "documents_ptr" and it.path == "consumer"]
+    assert len(by_pointers) == 2  # of the program's own rows, or keys: no iteration changes them
+    plain = simulated(case, unspecialised(case, levels))
+    assert errors(case, plain, numpy_reference).share <= 1
+    ours = simulated(case, read_levels(levels)[1], "random", launch=found.launch)
     assert all(ours[name].tobytes() == plain[name].tobytes() for name in plain)
 
 

@@ -14,12 +14,15 @@
 Semantics per slot ⟨buf, F, E⟩ from arXiv 2510.14719, section 3: put needs E, get needs F, consumed returns E. An
 index is an abstract running count; it is carried through every loop around the accesses and lowered to (slot, parity).
 
+A put may fill only the first buffers of a slot; its get has as many views.
+
 A payload lies in shared or in tensor memory. A reader may change what is in a slot before it releases it (an exchange):
 the writer finds it there when it acquires the slot again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -190,28 +193,33 @@ class PutOp(AccessOp):
     body = region(0)  # the loads, or the stores
 
     def check(self) -> str | None:
-        """The put fills each buffer of the payload."""
+        """The put fills the first buffers of the payload, or all of them by stores."""
         payload, filled = self.type.payload, FilledOp.of(self.body.terminator)
         if self.body.args:
             taken, handed = types_of(self.body.args), types_of(self.body.terminator.operands)
             wrong = None if taken == list(payload) and not handed else f"the ring has buffers {list(payload)}"
             return super().check() or wrong
         return super().check() or (
-            None if filled and len(filled.values) == len(payload) else f"the ring takes {len(payload)} tiles"
+            None if filled and _begins(len(filled.values), payload) else f"the ring takes {len(payload)} tiles"
         )
 
 
+def _begins(count: int, payload: Sequence[str]) -> bool:
+    """Whether an access may have so many buffers, the first ones of a payload."""
+    return min(1, len(payload)) <= count <= len(payload)
+
+
 class ViewsOp(AccessOp):
-    """The base of acquire and get: the results are views of the slot's buffers."""
+    """The base of acquire and get: the results are views of the slot's buffers, or of the first ones."""
 
     def check(self) -> str | None:
         """The results are views of the buffers of the payload."""
         if reason := super().check():
             return reason
         payload, views = self.type.payload, types_of(self.op.results)
-        if len(views) != len(payload):
+        if not _begins(len(views), payload):
             return f"{len(views)} views of {len(payload)} buffers"
-        return None if tuple(views) == payload else f"views {views} of buffers {list(payload)}"
+        return None if tuple(views) == payload[: len(views)] else f"views {views} of buffers {list(payload)}"
 
 
 class AcquireOp(ViewsOp):

@@ -31,7 +31,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from tawa.dialects.aref import ConsumedOp, CreateOp, GetOp
+from tawa.dialects.aref import ConsumedOp, CreateOp, GetOp, PutOp
 from tawa.dialects.ttg import ALLOCATIONS
 from tawa.dialects.warp import GroupOp, order_beside
 from tawa.ir import MemDescType, Module, Operation, parse_type, source_of
@@ -193,9 +193,12 @@ class _Arefs(_Alone):
             self._note(thread, *found)
             return True
         before, each, behind = _FILLING[create.fill if payload else "token"]
-        size = sum(_bytes(type) for type in payload)
+        put = thread.part.ops[thread.pc]
+        assert put is not None
+        filled = payload[: len(PutOp(put).body.terminator.operands)]
+        size = sum(_bytes(type) for type in filled)
         found += [Access(before, name, slot, amount=size)] if before else []
-        found += [Access(each, name, slot, entry=entry) for entry in range(len(payload))]
+        found += [Access(each, name, slot, entry=entry) for entry in range(len(filled))]
         found += [Access(behind, name, slot)] if behind else []
         self._note(thread, *found)
         return True

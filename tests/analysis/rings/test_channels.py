@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tawa.analysis.rings.channels import find_channels, slot_readers
 from tawa.analysis.rings.loads import find_dot_loads
 from tests.cases.programs import ttgir as programs
@@ -110,6 +112,16 @@ def test_loops_in_a_row_inside_a_loop_share_a_ring() -> None:
 def test_a_loop_inside_the_loop_of_the_other_does_not_share() -> None:
     """Released an iteration late, the outer slot would still be taken while the inner loop asks for D more."""
     assert channels(programs.nested_loops()) == [[["a", "b"]], [["a", "b"]]]
+
+
+@pytest.mark.parametrize("longer_first", [True, False])
+def test_loops_whose_slots_begin_alike_share_a_ring_that_holds_the_longer_one(longer_first: bool) -> None:
+    text = programs.one_more_operand(longer_first)
+    sites = [["a", "b"], ["c"]] if longer_first else [["c"], ["a", "b"]]
+    assert channels(text) == [sites]
+    (channel,) = find_channels(find_dot_loads(parse(text)))
+    assert channel.payload == (programs.SLOT, programs.SLOT)
+    assert channel.slot_bytes == 2 * programs.TILE_BYTES
 
 
 def test_another_payload_does_not_share() -> None:

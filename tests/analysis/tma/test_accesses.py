@@ -54,7 +54,7 @@ def test_a_load_is_of_an_operand_where_it_feeds_a_dot_more_than_once() -> None:
     assert not is_operand_load(access())
 
 
-@pytest.mark.parametrize(("element", "size"), [("f16", 2), ("f32", 4), ("f8E5M2", 1), ("i8", 1)])
+@pytest.mark.parametrize(("element", "size"), [("f16", 2), ("f32", 4), ("f8E5M2", 1), ("i8", 1), ("i64", 8)])
 def test_elements_that_tma_copies_have_their_size(element: str, size: int) -> None:
     assert element_of(access(element)) == element and bytes_of(element) == size
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from tests.cases.attention.builders import SCALE
-from tests.cases.case import Argument, Expectation, Number, Specimen, Tensor
+from tests.cases.case import Absent, Argument, Expectation, Number, Specimen, Tensor
 from tests.cases.operations import attention, flex, sparse
 from tests.cases.operations.state_builders import numbers
 from tests.cases.pointers.builders import SPECIALISED, pointers_to
@@ -200,8 +200,13 @@ def sparse_case(name: str, part: str, *, tokens: int = 200, dim: int = 64, group
     )
 
 
-def window_lists(rows: int, keys: int, window: int, size: int) -> dict[str, tuple[list[list[int]], list[list[int]]]]:
-    """By kind ("part", "full"): the blocks of keys of each block of rows, the blocks of rows of each block of keys."""
+def window_lists(
+    rows: int, keys: int, window: int, size: int, documents: tuple[int, ...] = ()
+) -> dict[str, tuple[list[list[int]], list[list[int]]]]:
+    """By kind ("part", "full"): the blocks of keys of each block of rows, the blocks of rows of each block of keys.
+
+    documents: as in `flex_gradients_case`.
+    """
     many_rows, many_keys = -(-rows // size), -(-keys // size)
     found = {kind: ([[] for _ in range(many_rows)], [[] for _ in range(many_keys)]) for kind in ("part", "full")}
     for row in range(many_rows):
@@ -209,7 +214,8 @@ def window_lists(rows: int, keys: int, window: int, size: int) -> dict[str, tupl
             first, last = row * size - (key * size + size - 1), row * size + size - 1 - key * size
             if last < 0 or first >= window:
                 continue
-            kind = "full" if first >= 0 and last < window else "part"
+            apart = any(key * size < it < (row + 1) * size for it in documents)
+            kind = "full" if first >= 0 and last < window and not apart else "part"
             found[kind][0][row].append(key)
             found[kind][1][key].append(row)
     return found
@@ -218,13 +224,14 @@ def window_lists(rows: int, keys: int, window: int, size: int) -> dict[str, tupl
 def flex_gradients_case(name: str, *, length: int = 320, window: int = 160, dim: int = 64, heads: int = 2,
                         key_heads: int = 1, dtype: str = "bf16", tile: tuple[int, int, int, int] = (64, 64, 64, 64),
                         warps: int = 4, stages: int = 3, size: int = 128, constant: bool = False,
-                        alibi: bool = False, cap: float = 0.0,
+                        alibi: bool = False, cap: float = 0.0, documents: tuple[int, ...] = (),
                         expect: Expectation = SPECIALISED) -> Specimen:  # fmt: skip
     """`flex_gradients`; tile: rows and keys of a block for dK and dV, then for dQ. size: of the blocks of the lists.
 
     constant: lengths are constants of the kernel. alibi: scores fall with the distance, by the number of the head.
-    cap: of the scores; 0 for none.
+    cap: of the scores; 0 for none. documents: where each but the first begins.
     """
+    numbers_of = tuple(sum(it <= token for it in documents) for token in range(length))
     blocks, programs = -(-length // size), -(-length // tile[1]) + -(-length // tile[2]) * (heads // key_heads)
     sizes = {"B": 1, "H": heads, "HK": key_heads, "SQ": length, "SK": length, "D": dim, "BLOCKS": blocks,
              "M": programs, "BM": 1, "N": key_heads, "BN": 1}  # fmt: skip
@@ -234,13 +241,16 @@ def flex_gradients_case(name: str, *, length: int = 320, window: int = 160, dim:
         "delta": Tensor(("B", "H", "SQ"), "fp32"), "dq": Tensor(q.shape, dtype, "nan"),
         "dk": Tensor(k.shape, dtype, "nan"), "dv": Tensor(k.shape, dtype, "nan"),
     }  # fmt: skip
-    for kind, of in window_lists(length, length, window, size).items():
+    for kind, of in window_lists(length, length, window, size, documents).items():
         for side, lists in zip(("", "q_"), of, strict=True):
             prefix = f"{'full_' if kind == 'full' else ''}{side}"
             padded = tuple(b for it in lists for b in (*it, *[0] * (blocks - len(it))))
             tensors[f"{prefix}counts"] = Tensor(("BLOCKS",), "i32", "values", values=tuple(map(len, lists)))
             tensors[f"{prefix}blocks"] = Tensor(("BLOCKS", "BLOCKS"), "i32", "values", values=padded)
+    if documents:
+        tensors["documents"] = Tensor(("SQ",), "i64", "values", values=numbers_of)
     arguments: dict[str, Argument] = {
+        "documents_ptr": Absent(),
         **pointers_to(" ".join(tensors)), **numbers(stride_qh="SQ*D", stride_qm="D", stride_kh="SK*D", stride_kn="D"),
         **numbers(SQ="SQ", SK="SK", ROW_BLOCKS="BLOCKS", KEY_BLOCKS="BLOCKS"), "scale": Number(SCALE[dim]),
     }  # fmt: skip

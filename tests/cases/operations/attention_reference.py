@@ -159,6 +159,8 @@ def _flex_gradients(case: Specimen, t: Arrays, math: Numbers) -> Arrays:
     found = {name: math.zeros(case.shape(name)) for name in ("dq", "dk", "dv")}
     rows, keys = math.count(case.size("SQ")), math.count(case.size("SK"))
     seen = (keys[None, :] <= rows[:, None]) & (keys[None, :] > rows[:, None] - case.size("WINDOW"))
+    if "documents" in t:
+        seen = seen & (t["documents"][:, None] == t["documents"][None, :])
     distance = math.number(abs(rows[:, None] - keys[None, :])) * bool(case.constexprs["ALIBI"])
     for b in range(case.size("B")):
         known = {**t, "k": t["k"][b], "v": t["v"][b]}

@@ -71,6 +71,9 @@ ATTENTION = [
     flex_gradients_case("flex_gradients_d128_8warps", dim=128, length=384, tile=(64, 128, 128, 64), warps=8),
     flex_gradients_case("flex_gradients_alibi", alibi=True),
     flex_gradients_case("flex_gradients_cap", cap=4.0),
+    flex_gradients_case(
+        "flex_gradients_documents", length=384, tile=(64, 128, 128, 64), warps=8, window=1 << 20, documents=(150, 300)
+    ),
     flex_gradients_case("flex_gradients_one_block", window=400, size=1 << 30, constant=True),
 ]
 

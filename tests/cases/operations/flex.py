@@ -4,6 +4,7 @@ Plain Triton, in the style of torch.compile's template. Each program walks two l
 those in which the mask must be applied, then those that are seen whole; offsets are carried by the loops. Causal with a
 window, GROUP query heads share one key head. Q, dO, O's gradients are (B, H, S, D), K and V (B, HK, S, D). ALIBI:
 scores fall with the distance, by the number of the head. CAP: scores become ``CAP · tanh(score / CAP)``, 0 for none.
+documents_ptr: the number of each token's document, in 64 bits, outside of which nothing is seen; None for one document.
 """
 
 import triton
@@ -28,9 +29,9 @@ def modified(s, scale, distance, h, ALIBI: tl.constexpr, CAP: tl.constexpr):
 
 @triton.jit
 def gradient_queries(
-    dq, q, do, delta, lse, k_base, v_base, stride_kn, blocks_ptr, count, rows, h, SK, scale, BLOCK: tl.constexpr,
-    BN: tl.constexpr, D: tl.constexpr, WINDOW: tl.constexpr, ALIBI: tl.constexpr, CAP: tl.constexpr,
-    FULL: tl.constexpr,
+    dq, q, do, delta, lse, k_base, v_base, stride_kn, blocks_ptr, count, rows, h, SK, scale, documents_ptr,
+    BLOCK: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, WINDOW: tl.constexpr, ALIBI: tl.constexpr,
+    CAP: tl.constexpr, FULL: tl.constexpr,
 ):  # fmt: skip
     """dQ's part of the listed blocks of keys. FULL: no mask but the end of the keys."""
     keys = tl.load(blocks_ptr) * BLOCK + tl.arange(0, BN)
@@ -44,6 +45,8 @@ def gradient_queries(
         seen = keys[None, :] < SK
         if not FULL:
             seen = seen & (keys[None, :] <= rows[:, None]) & (keys[None, :] > rows[:, None] - WINDOW)
+            if documents_ptr is not None:
+                seen = seen & (tl.load(documents_ptr + rows[:, None]) == tl.load(documents_ptr + keys[None, :]))
         p = tl.math.exp2(tl.where(seen, s, float("-inf")) - lse)
         vt = tl.load(vt_ptrs, mask=keys[None, :] < SK, other=0.0)
         dp = tl.dot(do, vt)
@@ -59,7 +62,7 @@ def gradient_queries(
 @triton.jit
 def gradient_keys(
     dk, dv, k, v, q_base, do_base, lse_ptr, delta_ptr, stride_qm, blocks_ptr, count, keys, h, SQ, scale,
-    BLOCK: tl.constexpr, BM: tl.constexpr, D: tl.constexpr, WINDOW: tl.constexpr, ALIBI: tl.constexpr,
+    documents_ptr, BLOCK: tl.constexpr, BM: tl.constexpr, D: tl.constexpr, WINDOW: tl.constexpr, ALIBI: tl.constexpr,
     CAP: tl.constexpr, FULL: tl.constexpr,
 ):  # fmt: skip
     """dK's and dV's part of the listed blocks of rows; scores are transposed."""
@@ -75,6 +78,8 @@ def gradient_keys(
         seen = rows[None, :] < SQ
         if not FULL:
             seen = seen & (keys[:, None] <= rows[None, :]) & (keys[:, None] > rows[None, :] - WINDOW)
+            if documents_ptr is not None:
+                seen = seen & (tl.load(documents_ptr + rows[None, :]) == tl.load(documents_ptr + keys[:, None]))
         p = tl.math.exp2(tl.where(seen, s, float("-inf")) - lse[None, :])
         do = tl.load(do_ptrs, mask=rows[:, None] < SQ, other=0.0)
         dv = tl.dot(p.to(do.dtype), do, dv)
@@ -92,9 +97,9 @@ def gradient_keys(
 @triton.jit
 def flex_gradients(
     q_ptr, k_ptr, v_ptr, do_ptr, lse_ptr, delta_ptr, dq_ptr, dk_ptr, dv_ptr, counts_ptr, blocks_ptr, full_counts_ptr,
-    full_blocks_ptr, q_counts_ptr, q_blocks_ptr, full_q_counts_ptr, full_q_blocks_ptr, stride_qh, stride_qm, stride_kh,
-    stride_kn, SQ, SK, ROW_BLOCKS, KEY_BLOCKS, scale, GROUP: tl.constexpr, BM1: tl.constexpr, BN1: tl.constexpr,
-    BM2: tl.constexpr, BN2: tl.constexpr, BLOCK: tl.constexpr, D: tl.constexpr, WINDOW: tl.constexpr,
+    full_blocks_ptr, q_counts_ptr, q_blocks_ptr, full_q_counts_ptr, full_q_blocks_ptr, documents_ptr, stride_qh,
+    stride_qm, stride_kh, stride_kn, SQ, SK, ROW_BLOCKS, KEY_BLOCKS, scale, GROUP: tl.constexpr, BM1: tl.constexpr,
+    BN1: tl.constexpr, BM2: tl.constexpr, BN2: tl.constexpr, BLOCK: tl.constexpr, D: tl.constexpr, WINDOW: tl.constexpr,
     ALIBI: tl.constexpr, CAP: tl.constexpr,
 ):  # fmt: skip
     """Lists are the same for all heads: of each block of rows its blocks of keys, of keys its blocks of rows.
@@ -122,11 +127,11 @@ def flex_gradients(
         block = tile // (BLOCK // BM2)
         dq = tl.zeros([BM2, D], tl.float32)
         dq = gradient_queries(dq, q, do, delta, lse, k_base, v_base, stride_kn, blocks_ptr + block * KEY_BLOCKS,
-                              tl.load(counts_ptr + block), rows, h, SK, scale, BLOCK, BN2, D, WINDOW,
+                              tl.load(counts_ptr + block), rows, h, SK, scale, documents_ptr, BLOCK, BN2, D, WINDOW,
                               ALIBI, CAP, False)  # fmt: skip
         dq = gradient_queries(dq, q, do, delta, lse, k_base, v_base, stride_kn, full_blocks_ptr + block * KEY_BLOCKS,
-                              tl.load(full_counts_ptr + block), rows, h, SK, scale, BLOCK, BN2, D, WINDOW,
-                              ALIBI, CAP, True)  # fmt: skip
+                              tl.load(full_counts_ptr + block), rows, h, SK, scale, documents_ptr, BLOCK, BN2, D,
+                              WINDOW, ALIBI, CAP, True)  # fmt: skip
         tl.store(dq_ptr + q_offsets, (dq * scale).to(dq_ptr.dtype.element_ty), mask=inside)
     else:
         keys = pid * BN1 + tl.arange(0, BN1)
@@ -143,10 +148,10 @@ def flex_gradients(
             do_base = do_ptr + h * stride_qh
             dk, dv = gradient_keys(dk, dv, k, v, q_base, do_base, lse_ptr + h * SQ, delta_ptr + h * SQ, stride_qm,
                                    q_blocks_ptr + block * ROW_BLOCKS, tl.load(q_counts_ptr + block), keys, h, SQ,
-                                   scale, BLOCK, BM1, D, WINDOW, ALIBI, CAP, False)  # fmt: skip
+                                   scale, documents_ptr, BLOCK, BM1, D, WINDOW, ALIBI, CAP, False)  # fmt: skip
             dk, dv = gradient_keys(dk, dv, k, v, q_base, do_base, lse_ptr + h * SQ, delta_ptr + h * SQ, stride_qm,
                                    full_q_blocks_ptr + block * ROW_BLOCKS, tl.load(full_q_counts_ptr + block), keys,
-                                   h, SQ, scale, BLOCK, BM1, D, WINDOW, ALIBI, CAP, True)  # fmt: skip
+                                   h, SQ, scale, documents_ptr, BLOCK, BM1, D, WINDOW, ALIBI, CAP, True)  # fmt: skip
         out = z * stride_kh + k_offsets
         tl.store(dv_ptr + out, dv.to(dv_ptr.dtype.element_ty), mask=inside)
         tl.store(dk_ptr + out, (dk * scale).to(dk_ptr.dtype.element_ty), mask=inside)

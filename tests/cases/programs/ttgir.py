@@ -267,6 +267,19 @@ def two_loops() -> str:
     return kernel("\n".join((gemm_loop("half"), gemm_loop("acc", "_2", upper="m", init="half"), store())))
 
 
+def one_more_operand(longer_first: bool = True) -> str:
+    """Two consecutive loops: one multiplies two tiles, the other one a tile with itself."""
+    begin, end = ("zeros", "half"), ("half", "acc")
+    first, second = (begin, end) if longer_first else (end, begin)
+    square = "\n".join((load("c", "a_desc", "%k_2, %zero"), alloc("z", "c"), dot("next_2", "z", "z", "sum_2")))
+    carried = {"sum_2": (second[0], "next_2", ACC)}
+    loops = (
+        gemm_loop(first[1], init=first[0]),
+        for_loop(square, induction="k_2", upper="m", carried=carried, results=f"%{second[1]}"),
+    )
+    return kernel("\n".join((*(loops if longer_first else loops[::-1]), store())))
+
+
 def gate_up() -> str:
     """Two dots per iteration that share A: two accumulators, three loads."""
     body = "\n".join(

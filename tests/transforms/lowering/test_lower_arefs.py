@@ -156,6 +156,20 @@ def test_a_fresh_put_does_not_wait() -> None:
     )
 
 
+def test_a_put_expects_the_bytes_of_the_buffers_that_it_fills() -> None:
+    check(
+        lowered(programs.one_more_operand()),
+        f"""
+        CHECK:      "ttng.barrier_expect"({{{{.*}}}}) <{{size = {2 * programs.TILE_BYTES} : i32}}>
+        CHECK:      "ttng.async_tma_copy_global_to_local"
+        CHECK:      "ttng.async_tma_copy_global_to_local"
+        CHECK:      "ttng.barrier_expect"({{{{.*}}}}) <{{size = {programs.TILE_BYTES} : i32}}>
+        CHECK:      "ttng.async_tma_copy_global_to_local"
+        CHECK-NOT:  "ttng.async_tma_copy_global_to_local"
+        """,
+    )
+
+
 @pytest.mark.parametrize("text", [programs.gate_up(), programs.two_loops(), programs.persistent_gemm()])
 def test_no_aref_operation_or_type_is_left(text: str) -> None:
     assert "aref" not in lowered(text, 3, 2)

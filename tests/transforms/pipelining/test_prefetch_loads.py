@@ -19,13 +19,13 @@ AHEAD = Plan(operands=(OperandPlan("lock", 0, 0, prefetched=True),))
 WRITE = op("tt.store", "%here, %k", "!tt.ptr<i32>, i32")
 
 
-def gated(more: str = "") -> Module:
+def gated(more: str = "", pointer: str = "here") -> Module:
     """The consumer multiplies what it has so far by a number that it loads, behind its dot."""
     body = "\n".join(
         (
             iteration(),
             op("tt.addptr", "%lock, %k", "!tt.ptr<i32>, i32", "%here", "!tt.ptr<i32>"),
-            scalar_load("number", "here"),
+            scalar_load("number", pointer),
             op("arith.sitofp", "%number", "i32", "%gate", "f32"),
             op("tt.splat", "%gate", "f32", "%gates", ACC),
             op("arith.mulf", "%next, %gates", f"{ACC}, {ACC}", "%kept", ACC),
@@ -62,6 +62,15 @@ def test_the_bits_stay_and_nothing_is_read_past_the_end(trips: int) -> None:
     plain, ahead = gated(), gated()
     PrefetchLoads(AHEAD).run(ahead)
     assert output(ahead, trips) == output(plain, trips)
+
+
+def test_what_every_iteration_loads_is_loaded_once() -> None:
+    module = gated(pointer="lock")
+    PrefetchLoads(AHEAD).run(module)
+    (once,) = ops_named(checked(module), "tt.load")
+    assert not enclosing_loops(once)
+    for trips in (0, 1, 3):
+        assert output(module, trips) == output(gated(pointer="lock"), trips)
 
 
 def test_memory_that_the_loop_writes_is_not_loaded_ahead() -> None:

@@ -1,8 +1,9 @@
 """Channels: which loads are grouped into one put, and which of these groups share a ring.
 
 Loads in one block that feed the same dots, or for which the Plan asks for one ring, and that fill their slots in the
-same way (`fill`) are one *site*: one put fills one slot with all of their tiles. Sites with the same payload whose live
-ranges never overlap (consecutive loops, the branches of an ``if``) share one ring and its running count.
+same way (`fill`) are one *site*: one put fills one slot with all of their tiles. Sites whose live ranges never overlap
+(consecutive loops, the branches of an ``if``) share one ring and its running count, if the payload of one begins with
+that of the other: a put may fill only the first buffers of its slot.
 
 A tile that a converter transposes goes through two channels: from the producer to the converter as it is stored, and
 from there to the consumers as their dots read it.
@@ -81,8 +82,8 @@ class ChannelInfo:
 
     @property
     def payload(self) -> tuple[str, ...]:
-        """The types of the buffers of one slot."""
-        return self.sites[0].payload
+        """The types of the buffers of one slot: those of the site that fills most of them."""
+        return _longest(self.sites)
 
     @property
     def fill(self) -> Fill:
@@ -109,7 +110,7 @@ class ChannelInfo:
     def slot_bytes(self) -> int:
         """Bytes of one slot."""
         repeated = sum(info.payload.bytes for info in self.sites[0].repeated)
-        return self.sites[0].slot_bytes + (self.groups - 1) * repeated
+        return max(site.slot_bytes for site in self.sites) + (self.groups - 1) * repeated
 
 
 def find_channels(
@@ -161,9 +162,15 @@ def _behind_converter(channel: ChannelInfo) -> ChannelInfo:
 def _share(sites: list[SiteInfo], site: SiteInfo) -> bool:
     """Whether a site can use the ring of other sites."""
     transposed = [it.loads[0].transposed is not None for it in (sites[0], site)]
-    same = sites[0].payload == site.payload and sites[0].fill == site.fill and transposed[0] == transposed[1]
+    before, own = _longest(sites), site.payload
+    same = all(one == other for one, other in zip(before, own, strict=False))
+    same = same and sites[0].fill == site.fill and transposed[0] == transposed[1]
     same = same and not sites[0].repeated and not site.repeated
     return same and all(_disjoint(other, site) for other in sites)
+
+
+def _longest(sites: Sequence[SiteInfo]) -> tuple[str, ...]:
+    return max((site.payload for site in sites), key=len)
 
 
 def slot_readers(view: Value) -> list[Operation]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from math import prod
 
+from tawa.analysis.loops.invariants import varies
 from tawa.analysis.rings.loads import dots_fed_by, tile_beside
 from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.tt import LoadOp, StoreOp
@@ -13,7 +14,7 @@ from tawa.ir.attributes import read_bool, read_int
 from tawa.symbolic.dim_relations import has_rows, shape_of
 
 MAX_BLOCK_ELEMENTS = 1 << 20
-_ELEMENTS = ("f16", "bf16", "f32", "f8E4M3FN", "f8E5M2", "i8", "i16", "i32")
+_ELEMENTS = ("f16", "bf16", "f32", "f8E4M3FN", "f8E5M2", "i8", "i16", "i32", "i64")
 _PLAIN_CACHES = (1, 2, 3)  # none, .ca, .cg: they choose a cache level, and do not change the value that is read
 _PLAIN_STORES = _PLAIN_CACHES[:1]
 
@@ -46,7 +47,9 @@ def is_operand_load(
         return bool(dots_fed_by(op.result))
     if dots_fed_by(op.result, products):
         return True
-    return beside and tile_beside(op, products) is not None and not any(map(_in_bytes, dots_fed_by(op.result)))
+    if not beside or not varies(op.operands[0], enclosing_loops(op)[0]):
+        return False
+    return tile_beside(op, products) is not None and not any(map(_in_bytes, dots_fed_by(op.result)))
 
 
 def _in_bytes(dot: Operation) -> bool:

@@ -135,7 +135,7 @@ def put(partition: Partition, op: Operation, args: list[Any], run_block: RunBloc
         target.state[...] = IN_FLIGHT
 
     def fill() -> None:
-        for tile, element, target in zip(tiles, elements, slot.views, strict=True):
+        for tile, element, target in zip(tiles, elements, slot.views[: len(tiles)], strict=True):
             value = tile.use() if isinstance(tile, Accumulator) else tile
             target.bits[...] = encode(np.asarray(value), element).reshape(target.bits.shape)
             target.state[...] = VISIBLE
@@ -184,7 +184,7 @@ def _acquire(partition: Partition, op: Operation, args: list[Any]) -> Run:
     slot.held = True
     partition.waits_for((slot, "empty", count - len(ring.slots)))
     _log(partition, op, "acquire", ring, count)
-    return list(slot.views)
+    return slot.views[: len(op.results)]
 
 
 def _publish(partition: Partition, op: Operation, args: list[Any]) -> list[Any]:
@@ -221,7 +221,7 @@ def _get(partition: Partition, op: Operation, args: list[Any]) -> Run:
     slot.got.add(partition.agent)
     partition.waits_for((slot, "full", count))
     _log(partition, op, "get", ring, count)
-    return list(slot.views)
+    return slot.views[: len(op.results)]
 
 
 def _consumed(partition: Partition, op: Operation, args: list[Any]) -> list[Any]:

@@ -121,7 +121,6 @@ class _Ring:
     buffers: list[Value]
     full: Value
     empty: Value | None
-    slot_bytes: int
     fill: Fill
     loads: list[Operation]
     by_async_proxy: bool
@@ -198,11 +197,10 @@ class _Lowering:
             for barriers, arrivals in counts:
                 barrier = _slot_view(builder, barriers, builder.constant(slot))
                 builder.create(InitBarrierOp.NAME, (barrier,), properties={"count": int_attr(arrivals)})
-        slot_bytes = sum(buffer.bytes for buffer in payload)
         gets = [use.op for use in op.result.uses if GetOp.of(use.op)]
         loads = [load for get in gets for result in get.results for load in loads_of(result)]
         by_proxy = any(read_by_async_proxy(result) for get in gets for result in get.results)
-        self.rings[op.result] = _Ring(type.depth, buffers, full, empty, slot_bytes, view.fill, loads, by_proxy)
+        self.rings[op.result] = _Ring(type.depth, buffers, full, empty, view.fill, loads, by_proxy)
         self.dead.append(op)
 
     # -- counts --------------------------------------------------------------------------------------------------
@@ -374,8 +372,10 @@ _CACHE_HINTS = ("cache", "cachePolicy", "evict")
 
 
 def _copy_by_tma(builder: Builder, tiles: list[Value], ring: _Ring, count: _Count, full: Value, yes: Value) -> None:
-    builder.create(BarrierExpectOp.NAME, (full, yes), properties={"size": int_attr(ring.slot_bytes)})
-    for tile, buffer in zip(tiles, ring.buffers, strict=True):
+    filled = ring.buffers[: len(tiles)]
+    size = sum(memdesc_type(buffer.type).bytes for buffer in filled) // ring.depth
+    builder.create(BarrierExpectOp.NAME, (full, yes), properties={"size": int_attr(size)})
+    for tile, buffer in zip(tiles, filled, strict=True):
         load = DescriptorLoadOp(_load_of(tile))
         builder.loc = load.op.loc
         slot = _slot_view(builder, buffer, count.slot)
@@ -393,7 +393,7 @@ def _copy_by_tma(builder: Builder, tiles: list[Value], ring: _Ring, count: _Coun
 def _copy_by_threads(builder: Builder, tiles: list[Value], ring: _Ring, count: _Count, full: Value) -> None:
     """Masked-off elements become zeros, both if `other` is zero and if the load leaves them undefined."""
     where = builder.loc
-    for tile, buffer in zip(tiles, ring.buffers, strict=True):
+    for tile, buffer in zip(tiles, ring.buffers[: len(tiles)], strict=True):
         load = LoadOp(_load_of(tile))
         builder.loc = load.op.loc
         slot = _slot_view(builder, buffer, count.slot)
@@ -415,7 +415,7 @@ def _copy_by_threads(builder: Builder, tiles: list[Value], ring: _Ring, count: _
 
 
 def _store_tiles(builder: Builder, tiles: list[Value], ring: _Ring, count: _Count, full: Value) -> None:
-    for tile, buffer in zip(tiles, ring.buffers, strict=True):
+    for tile, buffer in zip(tiles, ring.buffers[: len(tiles)], strict=True):
         builder.create(LocalStoreOp.NAME, (tile, _slot_view(builder, buffer, count.slot)))
     if ring.fill != "number":  # which threads read
         builder.create(FENCE, properties={"bCluster": bool_attr(False)})
@@ -434,7 +434,7 @@ def _take_stores(builder: Builder, put: PutOp, ring: _Ring, count: _Count, full:
 
 def _view_slot(builder: Builder, op: Operation, ring: _Ring, count: _Count) -> None:
     """Views of the buffers of a slot take the place of the results of an operation."""
-    for result, buffer in zip(op.results, ring.buffers, strict=True):
+    for result, buffer in zip(op.results, ring.buffers[: len(op.results)], strict=True):
         slot = _slot_view(builder, buffer, count.slot)
         slot.hint = result.hint
         result.replace_all_uses_with(slot)

@@ -12,7 +12,8 @@ pass of the gated delta rule, whose iterations depend on each other, is slower t
 
 A load qualifies if it loads a scalar or a row, if its address depends only on the induction variable, on loop-carried
 values that are known at the start of an iteration and on loop invariants, and if no store in the loop may alias it. The
-schedule of the loop is decided afterwards: for it, a prefetched load is work for the next iteration.
+schedule of the loop is decided afterwards: for it, a prefetched load is work for the next iteration. What every
+iteration loads is loaded once, before the loop.
 
 Requires: `partition`, or a kernel without partitions, which is one consumer.
 Ensures: the same values; no address is read that the original loop does not read.
@@ -22,6 +23,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tawa.analysis.loops.invariants import varies
 from tawa.analysis.loops.prefetchable_loads import AheadLoads
 from tawa.analysis.names import name_of, name_text
 from tawa.dialects.arith import AddIOp, AndIOp, CmpIOp, Predicate, SubIOp
@@ -81,6 +83,10 @@ class _Ahead:
         init = self._load(
             load, first, {self.loop.induction: lower, **inits}, CmpIOp.create(first, Predicate.SLT, lower, upper)
         )
+        if not any(varies(it, self.loop.op) for it in load.op.operands):  # every iteration loads the same
+            load.op.result.replace_all_uses_with(init)
+            load.op.erase()
+            return
         following = AddIOp.create(start, self.loop.induction, step)
         left = SubIOp.create(start, upper, self.loop.induction)
         ahead: dict[Value, Value] = {self.loop.induction: following}

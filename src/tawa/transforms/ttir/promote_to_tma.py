@@ -25,6 +25,7 @@ The promoted load yields its tile in the form that the pointer load had:
 
     box of 64 x 128 of a tensor in the other order                descriptor_load, trans
     box of 8 x 64 whose rows are each repeated 8 times            descriptor_load, expand_dims, broadcast, reshape
+    row of 1 x 64                                                 descriptor_load of one dimension, expand_dims
     box of 1 x 64 x 128                                           descriptor_load of two dimensions, reshape
     box of 16 tokens x 4 heads x 64 for a tile of 64 x 64         descriptor_load of three dimensions, reshape
 
@@ -239,7 +240,13 @@ def _load_box(builder: Builder, box: Box, descriptor: Value, indices: Sequence[V
         properties = {"order": array_attr(order)}
         tile = builder.create(TransOp.NAME, (tile.result,), (type,), properties=properties, hints=hints)
     whole = _repeat(builder, tile.result, [box.repeats(inside[at]) for at in order], box.element)
-    if shape_of(whole) != shape_of(box.access.result):
+    shape = shape_of(box.access.result)
+    if len(shape_of(whole)) == 1 and len(shape) == 2 and 1 in shape:  # as kernels write it: its layout is then a slice
+        axis = {"axis": int_attr(shape.index(1))}
+        return builder.create(
+            ExpandDimsOp.NAME, (whole,), (box.access.result.type,), properties=axis, hints=hints
+        ).result
+    if shape_of(whole) != shape:
         whole = builder.create(ReshapeOp.NAME, (whole,), (box.access.result.type,), hints=hints).result
     return whole
 
