@@ -13,7 +13,6 @@ from tawa.dialects.control_flow import (
     carry_through,
     clone_narrowed,
     deciding,
-    flow_of,
     holder_of,
     incoming,
     loop_carried,
@@ -223,12 +222,6 @@ def test_incoming_and_outgoing_are_inverse(nest: tuple[Statement, ...]) -> None:
 def test_incoming_and_outgoing_are_inverse_where_partitions_are(made: Outcome, level: str) -> None:
     backwards, forwards = both_ways(parse_module(getattr(made, level)))
     assert backwards == forwards and backwards
-
-
-def test_the_table_has_what_may_come_in_and_nothing_else(made: Outcome) -> None:
-    module = parse_module(made.barrier)
-    table = flow_of(module.walk())
-    assert table == {value: values_of(value) for value in all_values(module) if incoming(value)}
 
 
 def test_what_decides_is_bounds_or_a_condition() -> None:

@@ -102,18 +102,6 @@ def _handed_on(holder: Operation, end: Operation, index: int) -> list[Value]:
     return []
 
 
-def flow_of(ops: Iterable[Operation]) -> dict[Value, list[Value]]:
-    """The values that `incoming` finds, as a table: for every argument and result of `ops` that has any."""
-    flow: dict[Value, list[Value]] = {}
-    for op in ops:
-        if op.regions:
-            args = [arg for region in op.regions for block in region.blocks for arg in block.args]
-            for value in (*args, *op.results):
-                if uses := incoming(value):
-                    flow[value] = [use.value for use in uses]
-    return flow
-
-
 def successor_operands(end: Operation) -> list[tuple[Block, list[Use]]]:
     """The blocks that `cf.br` or `cf.cond_br` may jump to, each with the operands that become its arguments.
 

@@ -28,7 +28,6 @@ from tawa.remarks import Remark
 from tawa.symbolic.words import word_of
 
 _STEPS = (AddIOp.NAME, AddPtrOp.NAME)
-CURE = "split_k=1 in the Plan"
 
 
 @dataclass(frozen=True, slots=True)

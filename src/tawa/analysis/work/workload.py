@@ -88,7 +88,7 @@ class BlockWork:
     """What one block does itself, without the loops and branches inside it.
 
     work: of the CUDA cores, without `addresses`, which only serve loads that feed dots. depth: of loops around it.
-    carried_bytes: of the tiles that its loop carries. scalar_loads: loads of single numbers.
+    scalar_loads: loads of single numbers.
     """
 
     dots: tuple[DotWork, ...] = ()
@@ -98,7 +98,6 @@ class BlockWork:
     stored_bytes: int = 0
     pointer_stored_bytes: int = 0
     depth: int = 0
-    carried_bytes: int = 0
     scalar_loads: int = 0
 
     @property
@@ -179,11 +178,7 @@ def _block_work(
             serving = serving + work_of(op)
         else:
             work = work + work_of(op)
-    tiles = [parse_type(arg.type) for arg in block.args]
-    carried = sum(
-        tile.bytes for tile in tiles if isinstance(tile, TensorType) and not tile.element.startswith("!tt.ptr")
-    )
-    return BlockWork(tuple(dots), tuple(loads), work, serving, stored, by_pointers, depth, carried, scalars)
+    return BlockWork(tuple(dots), tuple(loads), work, serving, stored, by_pointers, depth, scalars)
 
 
 def _load_work(op: Operation, tile: TensorType, operand: bool, axes: ModuleAxisInfo) -> LoadWork:

@@ -7,7 +7,6 @@ later launches of such a size   a look into a dict; the same launch again: nothi
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -24,8 +23,6 @@ from tawa.plan.option_conflicts import STOCK
 if TYPE_CHECKING:  # a launch whose form is known needs no model
     from tawa.plan.cost.launches import Launch
     from tawa.plan.search.search import Forecast, Search
-
-_log = logging.getLogger("tawa")
 
 _DIGITS = 3
 """Binary digits of a number that two launches of about one size share."""

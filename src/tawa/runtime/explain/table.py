@@ -93,9 +93,9 @@ def _alike(decision: Decision) -> tuple[str, str, str, str]:
     return decision.field.partition(".")[0], decision.value, decision.by, decision.reason
 
 
-def as_text(renderable: Any, width: int = 100) -> str:
-    """The text that a terminal of `width` columns would show, without colours."""
-    console = Console(file=io.StringIO(), width=width, color_system=None, force_jupyter=False)
+def as_text(renderable: Any) -> str:
+    """The text that a terminal of 100 columns would show, without colours."""
+    console = Console(file=io.StringIO(), width=100, color_system=None, force_jupyter=False)
     console.print(renderable)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue().rstrip()
