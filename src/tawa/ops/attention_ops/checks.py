@@ -13,7 +13,6 @@ from tawa.errors import DeviceError
 from tawa.ops.calls.checks import FP8, HALF, ArgumentError, check_devices, check_types, name_of, shape_of
 
 LARGEST_HEAD_DIM = 256
-INFINITY = float("inf")
 MOST_HEADS = 65535
 """B * H: one axis of a grid."""
 MOST_ROWS = 2**31 - 1
@@ -81,38 +80,6 @@ def _check_sizes(q: torch.Tensor, keys: int) -> None:
         )
     if max(length, keys) > LONGEST:
         raise ArgumentError(f"{length} queries and {keys} keys: at most {LONGEST} of each; cure: split the sequence")
-
-
-def check_options(
-    q: torch.Tensor,
-    *,
-    causal: bool,
-    diagonal: int,
-    scale: float,
-    window: int | None,
-    softcap: float | None,
-    alibi: torch.Tensor | None,
-) -> None:
-    """Raises ArgumentError unless the options are valid."""
-    if not 0 < scale < INFINITY:
-        raise ArgumentError(f"scale={scale}: a positive number is needed; cure: scale=None for 1/sqrt(D)")
-    if abs(diagonal) > LONGEST:
-        raise ArgumentError(f"diagonal={diagonal}: at most {LONGEST} either way; cure: SK - SQ for the last key")
-    if window is not None and not 1 <= window <= LONGEST:
-        raise ArgumentError(f"window={window}: a row sees 1 to {LONGEST} keys; cure: window=None for no window")
-    if window is not None and not causal:
-        raise ArgumentError("window counts back from the diagonal of a causal mask; cure: causal=True")
-    if softcap is not None and not 0 < softcap < INFINITY:
-        raise ArgumentError(f"softcap={softcap}: a positive number is needed; cure: softcap=None for none")
-    if alibi is None:
-        return
-    if alibi.ndim != 1 or alibi.shape[0] != q.shape[1] or alibi.dtype != torch.float32:
-        raise ArgumentError(
-            f"alibi has shape {shape_of(alibi)} and type {name_of(alibi.dtype)}; cure: one float32 slope for each of "
-            f"the {q.shape[1]} query heads"
-        )
-    if alibi.device != q.device:
-        raise DeviceError(f"alibi is on {alibi.device}, q on {q.device}; cure: alibi.to(q.device)")
 
 
 def check_output(q: torch.Tensor, out_dtype: torch.dtype | None) -> None:
