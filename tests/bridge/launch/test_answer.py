@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import random
 from dataclasses import replace
 from types import SimpleNamespace
@@ -96,7 +97,7 @@ def _names(made: Any, launch: Launcher) -> list[tuple[int, str]]:
 
 
 def _value(limits: Any, lot: random.Random) -> int:
-    if limits.low is None:
+    if math.isinf(limits.low):
         return 0
     step = max(1, limits.multiple)
     some = lot.choice([0, 1, 2, 8, 16, 64, 512, 1000, 4096, 100_000, OPEN, -16])

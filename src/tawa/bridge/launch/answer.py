@@ -29,8 +29,9 @@ from tawa.machine.machines import SM_90
 from tawa.symbolic.host.conditions import NEVER, Clause, simplified
 from tawa.symbolic.host.expr import Apply, Argument, Condition, named
 from tawa.symbolic.host.launch_spec import LaunchSpec
-from tawa.symbolic.host.ranges import ANY, Domain, Range
+from tawa.symbolic.host.ranges import ANY, Domain
 from tawa.symbolic.host.text import clauses_text, value_text
+from tawa.symbolic.range import Range
 
 Decision = Literal["specialised", "declined", "depends"]
 
