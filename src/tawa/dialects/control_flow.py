@@ -140,7 +140,7 @@ def holder_of(value: Value) -> Operation | None:
 
 @dataclass(frozen=True, slots=True)
 class LoopCarried:
-    """Loop-carried value `index` of a `scf.for`: its initial value, block argument, yielded value and result."""
+    """Loop-carried value `index` of a `scf.for`: its initial value and block argument."""
 
     loop: ForOp
     index: int
@@ -154,16 +154,6 @@ class LoopCarried:
     def argument(self) -> Value:
         """The value at the start of an iteration."""
         return self.loop.iter_args[self.index]
-
-    @property
-    def yielded(self) -> Value:
-        """The value at the end of an iteration, and at the start of the next."""
-        return self.loop.yielded[self.index]
-
-    @property
-    def result(self) -> Value:
-        """The value after the loop."""
-        return self.loop.op.results[self.index]
 
 
 def loop_carried(value: Value) -> LoopCarried | None:

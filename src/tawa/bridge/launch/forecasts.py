@@ -160,20 +160,11 @@ class Forecasts:
         if not self.learned:
             self.learn(facts())
 
-    def remarks(self) -> tuple[str, ...]:
-        """What launches got, for people."""
-        shown = [(key, it) for key, it in self.known.items() if it.plan is not None]
-        return tuple(f"predicted: launches with {self._words(key)} get: {it}" for key, it in shown)
-
     def size(self, values: Sequence[Any], grid: Sequence[int]) -> tuple[int, ...]:
         """The same for launches of about one size."""
         numbers = [values[index] for index, _ in self.sizes]
         rounded = [_rounded(int(it)) if isinstance(it, int) else 0 for it in numbers]
         return (*rounded, *map(_rounded, grid), -(-prod(grid) // self.processors) if prod(grid) < _FEW else 0)
-
-    def _words(self, key: tuple[int, ...]) -> str:
-        named = [f"{name} = {number}" for (_, name), number in zip(self.sizes, key, strict=False)]
-        return ", ".join([*named, f"{prod(key[len(self.sizes) : -1])} programs or about so"])
 
     def _program(self, plan: Plan, spilled: int) -> Program:
         if not plan.partitioned and self.search is not None:
