@@ -11,11 +11,11 @@ from typing import Any, Literal, overload
 
 import torch
 
+from tawa.ops.attention_ops.checks import check_lengths, check_packed
 from tawa.ops.attention_ops.derivatives import gradients, keep
 from tawa.ops.attention_ops.launch import LN_2
 from tawa.ops.attention_ops.options import Options, options_of
 from tawa.ops.attention_ops.varlen_backward import run_varlen_backward
-from tawa.ops.attention_ops.varlen_checks import check_lengths, check_packed
 from tawa.ops.attention_ops.varlen_launch import Varlen, known_varlen, run_varlen
 from tawa.ops.calls.autocast import autocast
 from tawa.ops.calls.operators import defined, derived, not_derived
