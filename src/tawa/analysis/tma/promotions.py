@@ -49,7 +49,7 @@ from tawa.analysis.tma.descriptor_places import Limit, Place, check_descriptor, 
 from tawa.analysis.tma.host_sizes import HostSizes
 from tawa.dialects.declare.declaration import global_address
 from tawa.dialects.scf import enclosing_loops
-from tawa.dialects.tt import FuncOp
+from tawa.dialects.tt import FuncOp, functions_of, structured_kernel
 from tawa.ir import Module, Operation, source_of
 from tawa.remarks import Remark, SourceLocation
 from tawa.symbolic.affine import Affine
@@ -165,19 +165,19 @@ def find_promotions(
     may make descriptors for pointers that it loads. persistent: whether the kernel will be persistent, so that
     operations before and after its loops repeat for every tile.
     """
-    functions = [view for op in module.body.ops if (view := FuncOp.of(op))]
-    host = HostSizes(module, functions[-1], Affine())
-    if len(functions) != 1 or not functions[0].structured:
+    last, kernel = functions_of(module)[-1], structured_kernel(module)
+    host = HostSizes(module, last, Affine())
+    if kernel is None:
         reason = "calls or jumps between blocks: addresses cannot be followed"
-        declined = Remark("note", reason, source_of(module, functions[-1].op), "inline the callee")
+        declined = Remark("note", reason, source_of(module, last.op), "inline the callee")
         return PromotionInfo(host, make, nested, declined=declined)
     finder = _Finder(host, make, tables)
     products = from_dots(module)
     by_host = make == "host"
-    operands = [op for op in functions[0].op.walk() if is_operand_load(op, persistent and by_host, products, by_host)]
+    operands = [op for op in kernel.op.walk() if is_operand_load(op, persistent and by_host, products, by_host)]
     loads = tuple(finder.load(op) for op in operands)
     may_store = by_host and any(load.decision for load in loads)
-    stores = tuple(finder.store(op) for op in tile_stores(functions[0], persistent)) if may_store else ()
+    stores = tuple(finder.store(op) for op in tile_stores(kernel, persistent)) if may_store else ()
     return PromotionInfo(host, make, nested, loads, stores)
 
 

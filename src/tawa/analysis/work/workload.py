@@ -128,8 +128,8 @@ class Workload:
 
 def find_workload(module: Module) -> Workload | None:
     """The workload of a structured kernel in TTIR; None if the module has several functions or jumps."""
-    functions = [view for op in module.body.ops if (view := tt.FuncOp.of(op))]
-    if len(functions) != 1 or not functions[0].structured:
+    function = tt.structured_kernel(module)
+    if function is None:
         return None
     blocks: dict[Block, BlockWork] = {}
     loops: dict[Block, Operation | None] = {}
@@ -148,8 +148,8 @@ def find_workload(module: Module) -> Workload | None:
                     for nested in region.blocks:
                         visit(nested, inside or loop, depth + (inside is not None))
 
-    visit(functions[0].body, None, 0)
-    return Workload(functions[0], blocks, loops)
+    visit(function.body, None, 0)
+    return Workload(function, blocks, loops)
 
 
 def _block_work(
