@@ -134,11 +134,12 @@ def make_calls(problem: Problem, tensors: tuple[Any, ...]) -> dict[str, Callable
 
 
 def _stock(problem: Problem, tensors: tuple[Any, ...]) -> Callable[[], Any]:
+    from tawa.ops.attention_ops.options import Options
     from tawa.ops.attention_ops.varlen_launch import Varlen
     from tawa.ops.kernels.attention import varlen
 
     q, k, v, cu = tensors
-    run = Varlen(q, k, v, cu, problem.causal, 0, problem.d**-0.5, 0.0)
+    run = Varlen(q, k, v, cu, Options.of(problem.causal, 0, problem.d**-0.5, 0.0))
     run.attend.kernel, run.list.launches.kernel = (lambda: varlen.attention_varlen), (lambda: varlen.list_shares)
     return lambda: run(q, k, v, cu, cu)[0]
 

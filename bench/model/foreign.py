@@ -30,7 +30,7 @@ from tawa.plan.thresholds import HEAVY_SPILL_BYTES
 
 NAME = "foreign_work"
 _FILE = RESULTS / f"{NAME}.json"
-_NUMBERS = ("stored_bytes", "pointer_stored_bytes", "depth", "carried_bytes", "scalar_loads")
+_NUMBERS = ("stored_bytes", "pointer_stored_bytes", "depth", "scalar_loads")
 _PLACE = Operation("work")
 """Stands for operations of which only the work was kept."""
 

@@ -20,9 +20,6 @@ Position = Literal["count", "pair", "bit"]
 ARGUMENTS = ("K", "T")
 PROGRAM, PROGRAMS, LOADED, IN_MEMORY = "pid", "programs", "m", "memory"
 COUNT, INNER, OUTER = "i", "k", "t"
-SCALARS = (*ARGUMENTS, PROGRAM, PROGRAMS, LOADED)
-"""The numbers that are known before the loops."""
-TRUTH = "truth"
 _ADD = " <{overflowFlags = #arith.overflow<none>}>"
 
 

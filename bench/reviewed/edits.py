@@ -224,13 +224,6 @@ class At:
                 At(self.program, made, self.part).move(before)
         target.parent.insert(target.parent.index_of(target), self.op.detach())  # type: ignore[union-attr]
 
-    def move_behind(self, after: At) -> None:
-        """Moves only the operation behind another."""
-        block = after.op.parent
-        assert block is not None
-        self.op.detach()
-        block.insert(block.index_of(after.op) + 1, self.op)
-
     def operand(self, index: int, change: Callable[[At, Value], Value]) -> None:
         """Replaces an operand by what is computed from it."""
         self.op.set_operand(index, change(self, self.op.operands[index]))

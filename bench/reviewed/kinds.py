@@ -149,11 +149,6 @@ def moved(place: Place, before: Place) -> Change:
     return lambda program: place.of(program).move(before.of(program))
 
 
-def moved_behind(place: Place, after: Place) -> Change:
-    """The operation happens later."""
-    return lambda program: place.of(program).move_behind(after.of(program))
-
-
 def integer(place: Place, name: str, change: Callable[[int], int]) -> Change:
     """Another integer in a property."""
     return lambda program: place.of(program).integer(name, change)

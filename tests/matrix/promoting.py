@@ -93,16 +93,14 @@ def lay_out(made: Front, ttir: str, num_warps: int | None = None) -> Module:
     return parse_module(print_generic(mod))
 
 
-def promoted(
-    launch: Launch, make: Make = "host", made: Front | None = None, trust: bool = True, persistent: bool = False
-) -> Promoted:
+def promoted(launch: Launch, make: Make = "host", made: Front | None = None, persistent: bool = False) -> Promoted:
     """Runs the pass on a kernel."""
     made = made if made is not None else launch.front()
     module = parse_module(print_generic_ttir(parse_with_triton(made.ttir, made.context)))
     numbers = {name for name, value in launch.arguments.items() if isinstance(value, int)}
     units = find_unit_strides(module, frozenset(() if launch.told else numbers))
     asked = AssumeUnitStrides(units).run(module).conditions
-    result = PromoteToTma(find_promotions(module, make, NESTED, trust=trust, persistent=persistent)).run(module)
+    result = PromoteToTma(find_promotions(module, make, NESTED, persistent=persistent)).run(module)
     result = replace(result, launch=replace(result.launch, conditions=(*asked, *result.launch.conditions)))
     return Promoted(result, print_module(module), made)
 

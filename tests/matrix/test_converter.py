@@ -32,7 +32,6 @@ from tests.support.verdicts import passes
 
 BY_CONVERTER = Plan(operands=(OperandPlan(transposed="converter"),))
 REORDERED = Plan(operands=(OperandPlan(transposed="converter", reordered=True),))
-IN_REGISTERS = Plan(operands=(OperandPlan(transposed="registers"),))
 
 
 def compiled(case: Specimen, plan: Plan = BY_CONVERTER, **options: Any) -> Any:

@@ -402,14 +402,8 @@ def test_assumptions_are_remarked(make: Make) -> None:
     granted = promoted(tutorial(EVEN, assume=False), make).result.taken
     assert DIVISORS in granted
     assert LOADED in promoted(listed(jump=True), make).result.taken
+    assert promoted(listed(jump=False), "host").result.taken
     assert promoted(tutorial(EVEN), "host").result.taken == ()
-
-
-@pytest.mark.parametrize("launch", [tutorial(EVEN, assume=False), listed(jump=False)])
-def test_without_trust_nothing_is_assumed(launch: Launch) -> None:
-    found = promoted(launch, "host", trust=False)
-    assert not found.result.changed
-    assert "it would have to be taken for granted that" in found.reasons()
 
 
 def test_the_launch_survives_json() -> None:

@@ -7,7 +7,14 @@ from typing import Any
 
 import torch
 
-from tawa.ops.products.weight_only_packing import FOREIGN, pack_weights, widened
+from tawa.ops.products.weight_only_packing import (
+    FOREIGN,
+    FP8_FORMATS,
+    foreign_codes,
+    foreign_zeros,
+    pack_weights,
+    unpack_weights,
+)
 
 WEIGHTS = ("int4", "int8", "fp8_e4m3", "fp8_e5m2", *FOREIGN)
 FACTOR = 2.0
@@ -60,6 +67,23 @@ class Weights:
         peer = (x.double() @ self.exact.to(x.dtype).double().t() + added).to(x.dtype)
         error = (peer.double() - exact).abs().max() / exact.abs().max()
         check(y, exact, FACTOR * float(error))
+
+
+def widened(qweight: Any, scales: Any, zeros: Any, K: int, group_size: int | None, format: str) -> Any:
+    """The weights (N, K) that packed ones stand for, in float64: those of `weight_only_mm`, but for rounding."""
+    if format in FOREIGN:
+        codes, offset = foreign_codes(qweight, format), 8
+        numbers = None if zeros is None else foreign_zeros(zeros, format)
+    else:
+        codes, offset, numbers = unpack_weights(qweight, K, format), {"int4": 8, "int8": 128}.get(format, 0), zeros
+    if format in FP8_FORMATS.values():
+        kind = next(it for it, name in FP8_FORMATS.items() if name == format)
+        values = codes.to(torch.uint8).view(kind).double()
+    else:
+        values = codes.double()
+    group = torch.arange(K, device=qweight.device) // (group_size or K)
+    zero: Any = offset if numbers is None else numbers.double().t()[:, group]
+    return (values - zero) * scales.double().t()[:, group]
 
 
 def random_weights(

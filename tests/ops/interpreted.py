@@ -96,15 +96,15 @@ def run(name: str, kind: str) -> None:
     if "factors" in options:
         known["factors"] = tuple(it if it is None else 0.5 + torch.rand(it) for it in options["factors"])
     mask = launching.Mask(known.get("causal", False), known.get("diagonal", 0), known.get("window", 0))
-    scale = known.get("scale", sizes[0] ** -0.5)
-    o, lse = launching.run_forward(q, k, v, known.get("alibi"), mask, scale, known.get("softcap", 0.0),
-                                   known.get("factors", launching.NO_FACTORS))  # fmt: skip
+    given = launching.Options(mask, known.get("scale", sizes[0] ** -0.5), known.get("softcap", 0.0))
+    factors = known.get("factors", launching.NO_FACTORS)
+    o, lse = launching.run_forward(q, k, v, known.get("alibi"), given, factors)
     assert (o.stride(1) < o.stride(2)) == ("heads_within_rows" in kind and sizes[1] > 1)
     check_outputs(o, lse * math.log(2), q, k, v, **known)
     if name in WITHOUT_GRADIENT:
         return
     do, dlse = normal(*o.shape, seed=4), normal(*lse.shape, dtype=torch.float32, seed=5)
-    rest = known.get("alibi"), mask, scale, known.get("softcap", 0.0)
+    rest = known.get("alibi"), given
     found = backward_launch.run_backward(do, None, q, k, v, o, lse, *rest)
     check_gradients(found, q, k, v, do, **known)
     for one, of in zip((o, *found), (q, q, k, v), strict=True):  # what torch.compile is told
@@ -125,7 +125,7 @@ def bear(name: str, dim: int, causal: bool) -> None:
     """Sums in whole numbers of adversarial numbers; raises AssertionError if a gradient is wrong."""
 
     def derived(q: Any, k: Any, v: Any, do: Any, causal: bool) -> Any:
-        rest: tuple[Any, ...] = (None, launching.Mask(causal, 0, 0), dim**-0.5, 0.0)
+        rest: tuple[Any, ...] = (None, launching.Options.of(causal, 0, dim**-0.5, 0.0))
         o, lse = launching.run_forward(q, k, v, *rest, launching.NO_FACTORS)
         torch.use_deterministic_algorithms(True)
         try:

@@ -68,8 +68,8 @@ def run(name: str) -> None:
         launching.run_append(k, v, cache.k, cache.v, before, cache.table)
         length = launching.Length(hidden.lengths, of_cache["rows"], new)
     scale = options.get("scale", dim**-0.5)
-    rest = options["causal"], options.get("window", 0), scale, options.get("softcap", 0.0), splits
-    o, lse = launching.run_decode(q, cache.k, cache.v, length, cache.table, *rest)
+    given = launching.Options.of(options["causal"], options.get("window", 0), scale, options.get("softcap", 0.0))
+    o, lse = launching.run_decode(q, cache.k, cache.v, length, cache.table, given, splits)
     check_decoded(o, lse * math.log(2), q, cache, **options)
 
 

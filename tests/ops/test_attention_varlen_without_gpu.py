@@ -13,10 +13,10 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 from tawa.errors import DeviceError  # noqa: E402
 from tawa.ops import ArgumentError, attention_varlen  # noqa: E402
+from tawa.ops.attention_ops import checks  # noqa: E402
 from tawa.ops.attention_ops import tensors as tensors  # noqa: E402
 from tawa.ops.attention_ops import tiles as tiles  # noqa: E402
 from tawa.ops.attention_ops import varlen_backward as varlen_backward  # noqa: E402
-from tawa.ops.attention_ops import varlen_checks as checks  # noqa: E402
 from tawa.ops.attention_ops import varlen_launch as launching  # noqa: E402
 from tawa.ops.attention_ops import varlen_op as operators  # noqa: E402
 from tawa.ops.attention_ops.checks import MOST_ROWS  # noqa: E402

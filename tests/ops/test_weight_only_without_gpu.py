@@ -19,10 +19,9 @@ from tawa.ops.products.weight_only_packing import (  # noqa: E402
     foreign_zeros,
     packed_shape,
     unpack_weights,
-    widened,
 )
 from tawa.plan.cost.tile_time import Device  # noqa: E402
-from tests.ops.expected_quantised import random_weights  # noqa: E402
+from tests.ops.expected_quantised import random_weights, widened  # noqa: E402
 
 M, N, K, SIZE = 5, 64, 512, 128
 FP8_WORDS = torch.empty(packed_shape(N, K, "fp8_e4m3"), dtype=torch.int32, device="meta")

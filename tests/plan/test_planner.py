@@ -16,7 +16,7 @@ from tawa.plan.planner import Counts, complete, reasons
 from tests.cases.programs import ttgir as programs
 
 # 96 registers of accumulators: one CTA of 8 warps fills an SM, also under stock Triton where dots are chained.
-BUDGET = Budget(4, 3, 227 * 1024, SharedInfo(0, 0, 0), RegisterInfo(96, 64), 16, groups=2)
+BUDGET = Budget(4, 3, 227 * 1024, SharedInfo(0, 0, 0), RegisterInfo(96, 64), groups=2)
 
 
 def channels_of(text: str) -> Channels:

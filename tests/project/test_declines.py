@@ -9,7 +9,6 @@ from tawa.declines import DECLINES, NOT_EXPECTED, of_reason
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "tawa"
-NO_REASON = "bridge/report/record.py"  # of an outcome without any remark
 
 
 def test_every_reason_of_the_code_has_a_section_on_the_page_and_every_section_a_reason() -> None:

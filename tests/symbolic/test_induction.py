@@ -45,8 +45,8 @@ def proved(firsts: list[Known], following: Following, running: Known = UNKNOWN) 
     (Known.number(0), lambda it: it + EIGHT, Known(0, inf, 8)),
     (Known.number(4), lambda it: it + EIGHT, Known(4, inf, 4)),
     (Known.number(0), lambda it: it, Known(0, inf, 0)),
-    (Known.number(8), lambda it: it.join(Known.number(0)), Known(multiple_of=8)),
-    (Known.number(8), lambda it: it + Known.number(-8), Known(multiple_of=8)),
+    (Known.number(8), lambda it: it.join(Known.number(0)), Known(multiple=8)),
+    (Known.number(8), lambda it: it + Known.number(-8), Known(multiple=8)),
     (Known(0, 9), lambda it: UNKNOWN, UNKNOWN),
 ])  # fmt: skip
 def test_what_holds_at_first_and_is_kept_holds_always(
@@ -56,7 +56,7 @@ def test_what_holds_at_first_and_is_kept_holds_always(
 
 
 def test_a_divisor_that_shrinks_in_every_round_is_given_up() -> None:
-    assert proved([Known(0, 0, 1 << 30)], lambda all: [Known(0, inf, max(1, all[0].multiple_of // 2))]) == [Known(0)]
+    assert proved([Known(0, 0, 1 << 30)], lambda all: [Known(0, inf, max(1, all[0].multiple // 2))]) == [Known(0)]
 
 
 def test_values_that_depend_on_each_other_are_bounded_together() -> None:

@@ -35,7 +35,7 @@ def test_bounds_rest_on_the_premises_of_the_operands(made: Known) -> None:
 
 def test_without_bounds_there_is_no_premise() -> None:
     assert SIZE + UNKNOWN == UNKNOWN
-    assert Known.from_operands([SIZE], multiple_of=8, taken=LOADED) == Known(multiple_of=8)
+    assert Known.from_operands([SIZE], multiple=8, taken=LOADED) == Known(multiple=8)
 
 
 def test_premises_come_once_in_the_order_in_which_they_are_met() -> None:

@@ -34,7 +34,7 @@ def test_a_loaded_number_is_an_index_if_that_is_taken() -> None:
     (INDEX, Known(1, 8, 4), Known(0, 7, 4)),
     (Known(0, 5), Known(1, 8), Known(0, 5)),
     (INDEX, UNKNOWN, Known(0, 99)),
-    (NEGATIVE, Known(1, 8, 4), Known(multiple_of=4)),
+    (NEGATIVE, Known(1, 8, 4), Known(multiple=4)),
 ])  # fmt: skip
 def test_a_remainder_has_the_sign_of_the_dividend(left: Known, right: Known, expected: Known) -> None:
     assert found("arith.remsi", left, right) == expected
@@ -65,7 +65,7 @@ def test_a_selected_number_is_one_of_two() -> None:
 
 @pytest.mark.parametrize(("number", "type", "expected"), [
     (INDEX, "i8", INDEX),
-    (Known(0, 128, 48), "i8", Known(multiple_of=16)),
+    (Known(0, 128, 48), "i8", Known(multiple=16)),
     (Known(0, inf, 48), "i32", Known(0, inf, 48)),
 ])  # fmt: skip
 def test_only_a_number_of_fewer_than_32_bits_may_wrap_around(number: Known, type: str, expected: Known) -> None:
@@ -74,9 +74,9 @@ def test_only_a_number_of_fewer_than_32_bits_may_wrap_around(number: Known, type
 
 def test_a_number_without_a_sign_is_not_negative() -> None:
     assert found("arith.extui", INDEX, type="i64") == INDEX
-    assert found("arith.extui", Known(multiple_of=48), type="i64") == Known(0, multiple_of=16)
+    assert found("arith.extui", Known(multiple=48), type="i64") == Known(0, multiple=16)
     assert found("arith.divui", UNKNOWN, UNKNOWN) == found("arith.shrui", UNKNOWN, UNKNOWN) == Known(0)
-    assert found("arith.remui", INDEX, Known(1, 8, 48)) == Known(0, multiple_of=16)
+    assert found("arith.remui", INDEX, Known(1, 8, 48)) == Known(0, multiple=16)
 
 
 def test_bits_of_an_index_are_an_index() -> None:

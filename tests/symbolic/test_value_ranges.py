@@ -189,7 +189,7 @@ def test_behind_a_loop_holds_what_holds_in_it_and_in_front_of_it() -> None:
     loop = p.loop((p.number(0), p.args["k"], p.number(1)), [p.number(32)], body)
     ranges = ranges_of(p)
     behind = ranges.known(ranges.affine.poly(loop.results[0]))
-    assert (behind.low, behind.multiple_of) == (32, 16)
+    assert (behind.low, behind.multiple) == (32, 16)
 
 
 def test_a_branch_gives_one_of_two_numbers() -> None:
@@ -203,7 +203,7 @@ def test_a_branch_gives_one_of_two_numbers() -> None:
     p.block = outer
     ranges = ranges_of(p)
     found = ranges.known(ranges.affine.poly(branch.result), Trust.ARGUMENTS)
-    assert (found.low, found.multiple_of, found.premises) == (0, 16, Proof((p.args["m"],)))
+    assert (found.low, found.multiple, found.premises) == (0, 16, Proof((p.args["m"],)))
 
 
 def test_a_number_that_a_while_carries_is_bounded_by_induction() -> None:
@@ -221,7 +221,7 @@ def test_a_number_that_a_while_carries_is_bounded_by_induction() -> None:
     ranges = ranges_of(p)
     for value in (before.args[0], after.args[0], repeat.result):
         found = ranges.known(ranges.affine.poly(value))
-        assert (found.low, found.multiple_of) == (32, 16)
+        assert (found.low, found.multiple) == (32, 16)
 
 
 def test_a_hint_counts_besides_what_the_operands_say() -> None:

@@ -240,7 +240,7 @@ def test_what_is_known_of_a_number_is_true_in_every_run(seed: int) -> None:
             poly, about = affine.poly(value), (seed, value.owner, seen)
             for trust in Trust:
                 known = ranges.known(poly, trust)
-                assert all(it % known.multiple_of == 0 if known.multiple_of else it == 0 for it in seen), (about, known)
+                assert all(it % known.multiple == 0 if known.multiple else it == 0 for it in seen), (about, known)
                 if holds(known.premises, machine):
                     assert known.low <= min(seen) and max(seen) <= known.high, (about, known)
             at = value.owner if isinstance(value.owner, Operation) else value.owner.ops[0]

@@ -261,25 +261,3 @@ KINDS: tuple[Kind, ...] = (
     Kind("none pending", (DOT_WAIT, STORE_WAIT), none_pending),
 )
 """All kinds of mutants of the barrier level. There is none with an arrival count of 0, which no mbarrier can have."""
-
-
-EQUIVALENT = frozenset(
-    (kind, target)
-    for kind, targets in {
-        "drop": "arrive_barrier async_tma_store_wait",
-        "double": "wait_barrier arrive_barrier fence_async_shared async_tma_store_wait warp_group_dot_wait",
-        "later": "arrive_barrier barrier_expect async_tma_copy_global_to_local warp_group_dot_wait",
-        "earlier": "arrive_barrier async_tma_copy_global_to_local async_tma_store_wait wait_barrier",
-        "to the start": "async_tma_copy_global_to_local async_tma_store_wait wait_barrier",
-        "to the end": "arrive_barrier barrier_expect async_tma_store_wait",
-        "nudge": "wait_barrier arrive_barrier barrier_expect async_tma_copy_global_to_local fence_async_shared "
-        "async_tma_store_wait warp_group_dot_wait",
-        "before the wgmma is done": "arrive_barrier",
-        "first slot is the second": "arrive_barrier",
-        "negate predicate": "arrive_barrier",
-        "next slot": "arrive_barrier",
-        "none pending": "warp_group_dot_wait async_tma_store_wait",
-    }.items()
-    for target in targets.split()
-)
-"""Kinds that are equivalent at some places of one-ring programs; `mutations_reasons` lists where and why."""

@@ -150,14 +150,8 @@ def _print_table(checked: Sequence[tuple[StoredKernel, Verdict]]) -> None:
 
 def _why(verdict: Verdict) -> str:
     """The verdict in one line: the runs it is about, the fault, or the reason why it is unknown."""
-    from tawa.verify.verdict import ALL_RUNS, Checked, Proved, Refuted
+    from tawa.verify.verdict import Unknown
+    from tawa.verify.witness import said_by, verdict_to_dict
 
-    match verdict:
-        case Proved():
-            return ALL_RUNS
-        case Checked(bound):
-            return bound
-        case Refuted(witness):
-            return f"{witness.kind}: {witness.message.removeprefix(f'{witness.kind}: ')}"
-        case _:
-            return split_message(verdict.reason)[0]
+    said = said_by(verdict_to_dict(verdict))
+    return split_message(said)[0] if isinstance(verdict, Unknown) else said

@@ -86,11 +86,10 @@ def _print_checked(console: Console, verdict: Checked) -> None:
 def _print_refuted(console: Console, verdict: Refuted) -> None:
     from rich.text import Text
 
-    from tawa.verify.witness import format_witness
+    from tawa.verify.witness import format_witness, said_by, verdict_to_dict
 
     witness = verdict.witness
-    what = witness.message.removeprefix(f"{witness.kind}: ")
-    console.print(Text.assemble(("refuted", "bold red"), f": {witness.kind}: {what}"))
+    console.print(Text.assemble(("refuted", "bold red"), f": {said_by(verdict_to_dict(verdict))}"))
     place = next((step.location for step in reversed(witness.steps) if step.location), None)
     if place:
         console.print(Text(excerpt(place), style="dim"))

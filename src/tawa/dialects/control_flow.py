@@ -102,18 +102,6 @@ def _handed_on(holder: Operation, end: Operation, index: int) -> list[Value]:
     return []
 
 
-def flow_of(ops: Iterable[Operation]) -> dict[Value, list[Value]]:
-    """The values that `incoming` finds, as a table: for every argument and result of `ops` that has any."""
-    flow: dict[Value, list[Value]] = {}
-    for op in ops:
-        if op.regions:
-            args = [arg for region in op.regions for block in region.blocks for arg in block.args]
-            for value in (*args, *op.results):
-                if uses := incoming(value):
-                    flow[value] = [use.value for use in uses]
-    return flow
-
-
 def successor_operands(end: Operation) -> list[tuple[Block, list[Use]]]:
     """The blocks that `cf.br` or `cf.cond_br` may jump to, each with the operands that become its arguments.
 
@@ -152,7 +140,7 @@ def holder_of(value: Value) -> Operation | None:
 
 @dataclass(frozen=True, slots=True)
 class LoopCarried:
-    """Loop-carried value `index` of a `scf.for`: its initial value, block argument, yielded value and result."""
+    """Loop-carried value `index` of a `scf.for`: its initial value and block argument."""
 
     loop: ForOp
     index: int
@@ -166,16 +154,6 @@ class LoopCarried:
     def argument(self) -> Value:
         """The value at the start of an iteration."""
         return self.loop.iter_args[self.index]
-
-    @property
-    def yielded(self) -> Value:
-        """The value at the end of an iteration, and at the start of the next."""
-        return self.loop.yielded[self.index]
-
-    @property
-    def result(self) -> Value:
-        """The value after the loop."""
-        return self.loop.op.results[self.index]
 
 
 def loop_carried(value: Value) -> LoopCarried | None:

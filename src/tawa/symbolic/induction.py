@@ -61,7 +61,7 @@ class Induction:
         """The hypothesis about a loop-carried block argument."""
         if value not in self.hypotheses:
             first = self._known_of(_first_and_next(value)[0])
-            self.hypotheses[value] = Known(first.low, inf, first.multiple_of)
+            self.hypotheses[value] = Known(first.low, inf, first.multiple)
         return self.hypotheses[value]
 
     def settle(self) -> None:
@@ -79,8 +79,8 @@ class Induction:
     def _weakened(self, value: Value) -> Known:
         """The hypothesis of a value, reduced to what follows from the hypotheses."""
         guess, found = self.hypotheses[value], [self._known_of(it) for it in _first_and_next(value)]
-        multiple = gcd(guess.multiple_of, *(it.multiple_of for it in found))
-        if multiple != guess.multiple_of:
+        multiple = gcd(guess.multiple, *(it.multiple for it in found))
+        if multiple != guess.multiple:
             self._rounds[value] = self._rounds.get(value, 0) + 1
             multiple = multiple if self._rounds[value] <= _ROUNDS else 1
         if value in self._taken or all(it.low >= guess.low for it in found):
@@ -96,7 +96,7 @@ class Induction:
         if value in self._taken:
             return guess
         found = [self._known_of(it) for it in _first_and_next(value)]
-        return Known.from_operands((guess, *found), guess.low, inf, guess.multiple_of)
+        return Known.from_operands((guess, *found), guess.low, inf, guess.multiple)
 
 
 def _first_and_next(value: Value) -> tuple[Value, Value]:

@@ -16,6 +16,7 @@ from enum import IntEnum
 from math import gcd, inf
 
 from tawa.ir import Value
+from tawa.symbolic.range import Range
 
 DIVISORS = "a divisor in the index arithmetic is positive"
 LOADED = "an index that the kernel loads from memory is not negative"
@@ -52,47 +53,35 @@ _NOTHING = Proof()
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """``low <= number <= high``, and `multiple_of` divides the number (0 divides only 0).
+class Known(Range):
+    """A range, and the premises of its bounds. Divisibility has no premises."""
 
-    premises: those of the bounds. Divisibility has no premises.
-    """
-
-    low: float = -inf
-    high: float = inf
-    multiple_of: int = 1
     premises: Proof = _NOTHING
 
     @staticmethod
-    def number(value: int) -> Known:
-        """A constant."""
-        return Known(value, value, abs(value))
-
-    @staticmethod
     def from_operands(
-        operands: Iterable[Known], low: float = -inf, high: float = inf, multiple_of: int = 1, *, taken: str = ""
+        operands: Iterable[Known], low: float = -inf, high: float = inf, multiple: int = 1, *, taken: str = ""
     ) -> Known:
         """An element whose bounds follow from those of `operands`, and from the premise `taken`."""
         if low == -inf and high == inf:
-            return Known(multiple_of=multiple_of)
+            return Known(multiple=multiple)
         premises = _NOTHING
         for operand in operands:
             premises = premises.and_(operand.premises)
-        return Known(low, high, multiple_of, premises.and_(Proof(taken=(taken,))) if taken else premises)
+        return Known(low, high, multiple, premises.and_(Proof(taken=(taken,))) if taken else premises)
 
     def __add__(self, other: Known) -> Known:
-        low, high = self.low + other.low, self.high + other.high
-        return Known.from_operands((self, other), low, high, gcd(self.multiple_of, other.multiple_of))
+        found = self.plus(other)
+        return Known.from_operands((self, other), found.low, found.high, found.multiple)
 
     def __mul__(self, other: Known) -> Known:
-        corners = [0 if 0 in (a, b) else a * b for a in (self.low, self.high) for b in (other.low, other.high)]
-        multiple = self.multiple_of * other.multiple_of
-        return Known.from_operands((self, other), min(corners), max(corners), multiple)
+        found = self.times(other)
+        return Known.from_operands((self, other), found.low, found.high, found.multiple)
 
     def join(self, other: Known) -> Known:
         """What holds for both: the join of the lattice."""
         low, high = min(self.low, other.low), max(self.high, other.high)
-        return Known.from_operands((self, other), low, high, gcd(self.multiple_of, other.multiple_of))
+        return Known.from_operands((self, other), low, high, gcd(self.multiple, other.multiple))
 
 
 UNKNOWN = Known()

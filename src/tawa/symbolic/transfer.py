@@ -52,21 +52,21 @@ def _extreme(op: Operation, known: KnownOf, trust: Trust) -> Known:
     left, right = map(known, op.operands)
     pick = min if arith.MinSIOp.matches(op) else max
     low, high = pick(left.low, right.low), pick(left.high, right.high)
-    return Known.from_operands((left, right), low, high, gcd(left.multiple_of, right.multiple_of))
+    return Known.from_operands((left, right), low, high, gcd(left.multiple, right.multiple))
 
 
 def _truncated(op: Operation, known: KnownOf, trust: Trust) -> Known:
     number, width = known(op.operands[0]), width_of(op.result.type) or 0
     if width >= _INDEX_BITS or (number.low >= -1 << (width - 1) and number.high < 1 << (width - 1)):
         return number
-    return Known(multiple_of=gcd(number.multiple_of, 1 << width))  # it may wrap around
+    return Known(multiple=gcd(number.multiple, 1 << width))  # it may wrap around
 
 
 def _zero_extended(op: Operation, known: KnownOf, trust: Trust) -> Known:
     number = known(op.operands[0])
     if number.low >= 0:
         return number
-    return Known(0, multiple_of=gcd(number.multiple_of, 1 << (width_of(op.operands[0].type) or 0)))
+    return Known(0, multiple=gcd(number.multiple, 1 << (width_of(op.operands[0].type) or 0)))
 
 
 def _quotient(op: Operation, known: KnownOf, trust: Trust) -> Known:
@@ -83,19 +83,19 @@ def _quotient(op: Operation, known: KnownOf, trust: Trust) -> Known:
 def _remainder(op: Operation, known: KnownOf, trust: Trust) -> Known:
     """With the sign of the dividend."""
     left, right = map(known, op.operands)
-    multiple = gcd(left.multiple_of, right.multiple_of)
+    multiple = gcd(left.multiple, right.multiple)
     if left.low < 0:
-        return Known(multiple_of=multiple)
+        return Known(multiple=multiple)
     high = right.high - 1 if right.low > 0 else inf
     return Known.from_operands((left, right), 0, min(left.high, high), multiple)
 
 
 def _unsigned_remainder(op: Operation, known: KnownOf, trust: Trust) -> Known:
     left, right = map(known, op.operands)
-    multiple = gcd(left.multiple_of, right.multiple_of)
+    multiple = gcd(left.multiple, right.multiple)
     if left.low < 0 or right.low < 0:  # with the bits of a negative number, only powers of two divide it
         multiple = gcd(multiple, 1 << (width_of(op.result.type) or 0))
-    return Known(0, multiple_of=multiple)
+    return Known(0, multiple=multiple)
 
 
 def _unsigned(op: Operation, known: KnownOf, trust: Trust) -> Known:

@@ -58,11 +58,11 @@ class ValueRanges:
 
     def multiple(self, poly: Poly) -> int:
         """The greatest known divisor of `poly`; 0 divides only 0."""
-        return self.known(poly).multiple_of
+        return self.known(poly).multiple
 
     def value_multiple(self, value: Value) -> int:
         """The greatest known divisor of a scalar that is not a sum or product; for a pointer in bytes."""
-        return self._interpreters[Trust.NOTHING].of_value(value).multiple_of
+        return self._interpreters[Trust.NOTHING].of_value(value).multiple
 
     def greatest(self, poly: Poly) -> int | None:
         """The upper bound of `poly`, if known."""
@@ -197,7 +197,7 @@ class _Interpreter:
             self._open.add(value)
             known = self._through_control_flow(value) if incoming(value) else self._from_origin(value)
             self._open.discard(value)
-            multiple = lcm(known.multiple_of, self.hints.get(value, 1))
+            multiple = lcm(known.multiple, self.hints.get(value, 1))
             found[value] = Known(known.low, known.high, multiple, known.premises)
         return found[value]
 
@@ -208,8 +208,8 @@ class _Interpreter:
             return self.of_value(atom)
         step = self.of_poly(atom.step)
         if step.low >= 0:
-            return Known.from_operands((step,), 0, multiple_of=step.multiple_of)
-        return self._running_index(atom.step, step.multiple_of)
+            return Known.from_operands((step,), 0, multiple=step.multiple)
+        return self._running_index(atom.step, step.multiple)
 
     def _from_origin(self, value: Value) -> Known:
         """An argument of the function, or the result of an operation other than control flow."""
@@ -218,7 +218,7 @@ class _Interpreter:
             return self._argument(value) if owner is self.function.body else UNKNOWN
         known = transfer(owner, self.of_scalar, self.trust)
         hint = None if shape_of(value) else hint_of(owner, "divisibility")
-        multiple = lcm(known.multiple_of, hint[0] if hint is not None else 1, self._quotient_multiple(value))
+        multiple = lcm(known.multiple, hint[0] if hint is not None else 1, self._quotient_multiple(value))
         return Known(known.low, known.high, multiple, known.premises)
 
     def _quotient_multiple(self, value: Value) -> int:
@@ -229,7 +229,7 @@ class _Interpreter:
             return 1
         dividend = self.variables.expand(quotient.dividend)
         rest = dict(dividend.terms).get((), 0) % by
-        whole = self.of_poly(dividend - constant(rest)).multiple_of
+        whole = self.of_poly(dividend - constant(rest)).multiple
         if whole % by:
             return 1
         if rest and not quotient.rounds_down:  # rounded towards zero: down only if the dividend is not negative
@@ -241,8 +241,8 @@ class _Interpreter:
     def _argument(self, value: Value) -> Known:
         multiple = argument_divisibility(self.function, value)
         if self.trust < Trust.ARGUMENTS:
-            return Known(multiple_of=multiple)
-        return Known(0, multiple_of=multiple, premises=Proof((value,)))
+            return Known(multiple=multiple)
+        return Known(0, multiple=multiple, premises=Proof((value,)))
 
     # -- control flow ----------------------------------------------------------------------------------------------
 
@@ -269,8 +269,8 @@ class _Interpreter:
     def _running_index(self, poly: Poly, multiple: int) -> Known:
         """A loop-carried integer that may decrease. If it changes by loaded integers, the premise `LOADED` applies."""
         if self.trust >= Trust.MEMORY and _from_memory(self.affine, poly):
-            return Known.from_operands((), 0, multiple_of=multiple, taken=LOADED)
-        return Known(multiple_of=multiple)
+            return Known.from_operands((), 0, multiple=multiple, taken=LOADED)
+        return Known(multiple=multiple)
 
 
 def _from_memory(affine: Affine, poly: Poly) -> bool:

@@ -90,12 +90,11 @@ def check_refinement(
     *,
     assume: Sequence[str] = (),
     effort: Effort = "full",
-    max_trips: int | None = None,
     told: Told = untold,
 ) -> Verdict:
     """Compares the two levels of one kernel, for all trip counts. Needs no assumption, and tries no numbers.
 
-    assume: is read, and not needed. max_trips: likewise. told: of the steps so far.
+    assume: is read, and not needed. told: of the steps so far.
     """
     check_names(aref_module, parse_assumptions(assume))
     if not any(CreateOp.matches(op) for op in aref_module.walk()):

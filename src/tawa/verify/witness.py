@@ -11,6 +11,7 @@ with n = 2
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
 
@@ -57,6 +58,18 @@ def verdict_to_dict(verdict: Verdict) -> dict[str, Any]:
         "assumptions": list(verdict.assumptions),
         "witness": _witness_to_dict(witness) if witness else None,
     }
+
+
+def said_by(found: Mapping[str, Any]) -> str:
+    """What a verdict (`verdict_to_dict`) says, in one line: the runs it is about, the fault, or why it is unknown."""
+    return fault_of(found) or found["reason"] or found["bound"] or ALL_RUNS
+
+
+def fault_of(found: Mapping[str, Any]) -> str:
+    """What goes wrong in a refuted program, with its kind; else empty."""
+    if not found["kind"]:
+        return ""
+    return f"{found['kind']}: {found['message'].removeprefix(found['kind'] + ': ')}"
 
 
 def _witness_to_dict(witness: Witness) -> dict[str, Any]:

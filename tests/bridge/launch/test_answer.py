@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import random
 from dataclasses import replace
 from types import SimpleNamespace
@@ -19,7 +20,7 @@ from tawa.analysis.tma.launch_choice import (
     why_not_launchable,
 )
 from tawa.bridge.driver.data import Specialised
-from tawa.bridge.launch.answer import answer_for, argument_domain
+from tawa.bridge.launch.answer import Question, answer_for
 from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.bridge.launch.launcher import Launcher
 from tawa.errors import PlanError
@@ -74,7 +75,7 @@ def test_the_answer_is_the_launchers() -> None:
     assert len(automatic()) > (10 if EVERY_CASE else 2)
     for name, made, spec in automatic():
         launch = launcher(made, spec)
-        domain = argument_domain(made)
+        domain = Question(made, LaunchSpec()).of_types
         clauses = clauses_of(spec, len(launch.paths))
         condition = simplified(clauses, {**domain, **grid_domain(len(launch.paths))})
         for _ in range(60):
@@ -96,7 +97,7 @@ def _names(made: Any, launch: Launcher) -> list[tuple[int, str]]:
 
 
 def _value(limits: Any, lot: random.Random) -> int:
-    if limits.low is None:
+    if math.isinf(limits.low):
         return 0
     step = max(1, limits.multiple)
     some = lot.choice([0, 1, 2, 8, 16, 64, 512, 1000, 4096, 100_000, OPEN, -16])

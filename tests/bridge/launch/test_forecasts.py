@@ -60,14 +60,6 @@ def test_a_form_that_was_compiled_is_known_with_the_plan_that_it_got(kernel: Any
     assert found.choose(values_of(found, 512), (2048, 1, 1), at_hand=True).plan is None  # type: ignore[union-attr]
 
 
-def test_what_launches_got_is_told(kernel: Any) -> None:
-    found = forecasts_of(kernel, 132)
-    assert found is not None and found.remarks() == ()
-    found.choose(values_of(found, 512), (2048, 1, 1))
-    (text,) = found.remarks()
-    assert text.startswith("predicted: launches with K = 512, 2048 programs or about so get: persistent, ")
-
-
 def test_a_kernel_without_another_form_has_none() -> None:
     alone = Search.of(replace(SPACE, num_warps=4, persistent=False))
     assert forecast_facts(alone.beside(form_plan(1), stock=False)) is None

@@ -13,7 +13,7 @@ from tests.cases.programs import ttgir as programs
 from tests.cases.programs.ttgir import TILE_BYTES
 from tests.plan.test_planner import channels_of
 
-BUDGET = Budget(4, 3, 227 * 1024, SharedInfo(0, 0, 0), RegisterInfo(32, 32), 16)
+BUDGET = Budget(4, 3, 227 * 1024, SharedInfo(0, 0, 0), RegisterInfo(32, 32))
 
 
 def rings() -> Channels:

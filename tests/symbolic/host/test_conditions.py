@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tawa.symbolic.host.conditions import NEVER, Clause, simplified
-from tawa.symbolic.host.ranges import Range
+from tawa.symbolic.range import Range
 from tests.support.sample import examples
 from tests.symbolic.host.trees import M, clauses, domains, points
 

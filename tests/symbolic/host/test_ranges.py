@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tawa.symbolic.host.expr import HostValue
-from tawa.symbolic.host.ranges import Range, direction, is_total, range_of
+from tawa.symbolic.host.ranges import direction, is_total, range_of
+from tawa.symbolic.range import Range
 from tests.support.sample import examples
 from tests.symbolic.host.trees import domains, points, trees
 

@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tawa.symbolic.host.expr import HostValue
-from tawa.symbolic.host.ranges import Range, is_total
+from tawa.symbolic.host.ranges import is_total
 from tawa.symbolic.host.simplify import simplified_value
+from tawa.symbolic.range import Range
 from tests.support.sample import examples
 from tests.symbolic.host.trees import domains, points, trees
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from tawa.symbolic.host.conditions import Clause, simplified
 from tawa.symbolic.host.expr import Apply, HostValue, Number, add, multiply
-from tawa.symbolic.host.ranges import Range
 from tawa.symbolic.host.text import DIVIDE, clauses_text, python_text
+from tawa.symbolic.range import Range
 from tests.symbolic.host.trees import NAMES, K, M, P, S, trees
 
 

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from tawa.symbolic.host.conditions import Clause
 from tawa.symbolic.host.expr import Apply, Argument, HostValue, Number, add, multiply
-from tawa.symbolic.host.ranges import Domain, Range
+from tawa.symbolic.host.ranges import Domain
+from tawa.symbolic.range import Range
 
 NAMES = ("M", "K", "S", "programs")
 M, K, S, P = (Argument(index, name) for index, name in enumerate(NAMES))
@@ -57,9 +58,8 @@ def points(data: st.DataObject, domain: Domain) -> list[int]:
     values: list[int] = []
     for index in range(4):
         it = domain[index]
-        assert it.low is not None and it.high is not None
-        step = max(1, it.multiple)
-        steps = (it.high - it.low) // step
+        low, step = int(it.low), max(1, it.multiple)
+        steps = (int(it.high) - low) // step
         at = data.draw(st.one_of(st.sampled_from([0, steps]), st.integers(0, steps)))
-        values.append(it.low + step * at)
+        values.append(low + step * at)
     return values

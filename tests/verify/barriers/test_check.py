@@ -34,8 +34,6 @@ PROGRAMS = {
     "while_listed": programs.while_listed,
     "searched": programs.searched,
 }
-FORESEEN = [name for name in PROGRAMS if name not in ("while_listed", "given_sum", "searched")]
-"""The programs whose runs depend on arguments only; trip counts of data-dependent loops, and functions, are chosen."""
 
 
 def made(program: str, depth: int = 2, mma_depth: int = 1) -> tuple[str, str]:

@@ -23,11 +23,6 @@ def long_loop(trips: int, depth: int = 2, mma_depth: int = 1) -> Module:
     return parse_module(_long_loop(trips, depth, mma_depth).barrier)
 
 
-def long_loop_aref(trips: int, depth: int = 2, mma_depth: int = 1) -> str:
-    """The aref level of `long_loop`."""
-    return _long_loop(trips, depth, mma_depth).aref
-
-
 def _long_loop(trips: int, depth: int, mma_depth: int) -> Outcome:
     many = programs.op("arith.constant", "", "", "%many", "i32", properties=f"value = {trips} : i32")
     options = PlanOptions(aref_depth=depth, mma_depth=mma_depth, only_if_faster=False)

@@ -25,7 +25,7 @@ from tawa.analysis.sums import rounds
 from tawa.dialects import arith
 from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.effects import has_side_effect
-from tawa.dialects.tt import DescriptorLoadOp, DotOp, FuncOp, LoadOp, ReduceOp
+from tawa.dialects.tt import DescriptorLoadOp, DotOp, LoadOp, ReduceOp, structured_kernel
 from tawa.ir import Module, Operation, Value, shape_of
 from tawa.symbolic.dim_relations import Place
 from tawa.symbolic.words import word_of
@@ -62,10 +62,10 @@ class FreeDim:
 
 def find_free_dims(module: Module) -> tuple[FreeDim, ...]:
     """The dimensions between a dot and the next in a kernel without layouts, free or not, in program order."""
-    functions = [view for op in module.body.ops if (view := FuncOp.of(op))]
-    if len(functions) != 1 or not functions[0].structured:
+    function = structured_kernel(module)
+    if function is None:
         return ()
-    ops = list(functions[0].op.walk())
+    ops = list(function.op.walk())
     if sum(op.name == DotOp.NAME for op in ops) < 2:
         return ()
     classes = DimClasses(ops, lambda op, tie: not _is_summed(op, tie))

@@ -15,7 +15,7 @@ from tawa.analysis.dims.dependents import dependent_values, diverges
 from tawa.declines import PROGRAMS
 from tawa.dialects.effects import is_bound_to_its_program
 from tawa.dialects.scf import ForOp, enclosing_loops
-from tawa.dialects.tt import DescriptorLoadOp, FuncOp, GetProgramIdOp, LoadOp
+from tawa.dialects.tt import DescriptorLoadOp, FuncOp, GetProgramIdOp, LoadOp, structured_kernel
 from tawa.ir import Module, Operation, TensorType, parse_type, source_of
 from tawa.ir.attributes import read_int
 from tawa.remarks import Remark
@@ -34,18 +34,18 @@ class SharedInfo:
 
 def find_shared(module: Module) -> SharedInfo | Remark:
     """Finds the axis along which programs share the most bytes of tiles in loops. A Remark says why there is none."""
-    functions = [view for op in module.body.ops if (view := FuncOp.of(op))]
-    if len(functions) != 1 or not functions[0].structured:
+    function = structured_kernel(module)
+    if function is None:
         return PROGRAMS.remark(why="the kernel has more than one function, or branches between blocks")
-    for op in functions[0].op.walk():
+    for op in function.op.walk():
         if is_bound_to_its_program(op):
             reason = f"{word_of(op)} may give programs an order, and programs of one CTA wait for each other"
             return PROGRAMS.remark(source_of(module, op), why=reason)
-    found = [SharedInfo(axis, _shared_bytes(functions[0], axis)) for axis in range(_AXES)]
+    found = [SharedInfo(axis, _shared_bytes(function, axis)) for axis in range(_AXES)]
     best = max(found, key=lambda it: it.shared_bytes)  # the first of several
     if not best.shared_bytes:
         reason = "no axis of the grid along which programs load the same tiles in loops"
-        return PROGRAMS.remark(source_of(module, functions[0].op), why=reason)
+        return PROGRAMS.remark(source_of(module, function.op), why=reason)
     return best
 
 

@@ -31,12 +31,13 @@ from tawa.dialects.tt import (
     DescriptorStoreOp,
     DotOp,
     DotScaledOp,
-    FuncOp,
     LoadOp,
     StoreOp,
     TMAStore,
     TransOp,
+    functions_of,
     is_reduction,
+    structured_kernel,
     tma_store,
 )
 from tawa.ir import Module, Operation, TensorDescType, Value, Worklist, parse_type, source_of
@@ -110,11 +111,10 @@ def find_split(module: Module, groups: int, axis: Axis) -> SplitInfo | Remark:
     """What follows if `groups` groups share an axis; a declined remark says why they cannot."""
     owned = owned_dots(module)
     dots = [it for it in _dots(module) if it not in owned]
-    functions = [view for op in module.body.ops if (view := FuncOp.of(op))]
     if not dots:
         return _declined(module, None, "no dot: there are no rows to split")
-    if len(functions) != 1 or not functions[0].structured:
-        op = functions[-1].op
+    if structured_kernel(module) is None:
+        op = functions_of(module)[-1].op
         return _declined(module, op, "calls or jumps between blocks: the tile cannot be followed", "inline the callee")
     rows = [(dot.result, len(shape_of(dot.result)) - 2) for dot in dots]
     fewest = min((shape_of(value)[dim] for value, dim in rows if not _exchanges(value)), default=0)

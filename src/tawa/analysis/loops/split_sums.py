@@ -22,13 +22,12 @@ from tawa.declines import SPLIT_K
 from tawa.dialects.arith import AddFOp, AddIOp, is_zero
 from tawa.dialects.effects import effects_of, is_bound_to_its_program, is_plain_load
 from tawa.dialects.scf import ForOp, enclosing_loops
-from tawa.dialects.tt import DOTS, AddPtrOp, DescriptorLoadOp, DotOp, FuncOp, LoadOp
+from tawa.dialects.tt import DOTS, AddPtrOp, DescriptorLoadOp, DotOp, FuncOp, LoadOp, structured_kernel
 from tawa.ir import Block, Module, Operation, TensorType, Value, parse_type, source_of
 from tawa.remarks import Remark
 from tawa.symbolic.words import word_of
 
 _STEPS = (AddIOp.NAME, AddPtrOp.NAME)
-CURE = "split_k=1 in the Plan"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +55,9 @@ class SplitSums:
 
 def find_split_sums(module: Module) -> SplitSums | Remark:
     """The loop of a kernel that programs can share; a `declined` remark if there is none. module: TTIR."""
-    functions = [view for op in module.body.ops if (view := FuncOp.of(op))]
-    if len(functions) != 1 or not functions[0].structured:
+    function = structured_kernel(module)
+    if function is None:
         return _declined(module, None, "only one function without branches between blocks can be shared by programs")
-    function = functions[0]
     for op in function.op.walk():
         if is_bound_to_its_program(op):
             return _declined(module, op, f"{word_of(op)} would be executed by every program that shares a tile")

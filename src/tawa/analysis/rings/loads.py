@@ -48,8 +48,6 @@ from tawa.symbolic.dim_relations import has_rows
 
 TMA_BYTES = 128
 """Alignment in shared memory of the destination of a TMA copy."""
-_BOX = 256
-"""The most elements of a TMA box in one dimension; a larger tile is copied by several boxes."""
 _FED, _SCALES = (0, 1), (3, 4)
 """The operands of a dot that loads feed, and those of one on Blackwell."""
 
@@ -126,12 +124,6 @@ def find_dot_loads(module: Module) -> list[DotLoadInfo]:
             row = DescriptorLoadOp(op)
             found.insert(before, DotLoadInfo(row, tiles[tile].dots, slot_type(module, row), (), beside=True))
     return found
-
-
-def operand_bits(loads: list[DotLoadInfo]) -> int:
-    """Bits of the widest element type among the payloads."""
-    elements = [parse_type(info.payload.element) for info in loads]
-    return max(element.bits for element in elements if isinstance(element, ScalarType))
 
 
 def dots_fed_by(tile: Value, apart: Collection[Value] = ()) -> list[Operation]:

@@ -105,7 +105,7 @@ def _stream(loops: list[ForOp], ranges: ValueRanges, dependent: set[Value]) -> S
         known = ranges.known(ranges.affine.poly(before.upper) - ranges.affine.poly(before.lower), Trust.NOTHING)
         if loop.lower is not before.upper or constant_int(loop.step) != step:
             raise NoStreamError(loop.op, f"{PARALLEL}: one does not start where the one before it ends")
-        if known.multiple_of % step or known.low < 0:
+        if known.multiple % step or known.low < 0:
             raise NoStreamError(loop.op, f"{PARALLEL}: the bound between them may be inside of an iteration")
         carried.append(_continued(first, before, loop))
         before = loop

@@ -14,7 +14,8 @@ from math import prod
 from tawa.symbolic.host.conditions import Clause
 from tawa.symbolic.host.expr import Apply, Argument, HostValue, Number
 from tawa.symbolic.host.launch_spec import LaunchSpec
-from tawa.symbolic.host.ranges import Domain, Range
+from tawa.symbolic.host.ranges import Domain
+from tawa.symbolic.range import Range
 
 MOST_TILES = 1 << 30
 """Limit for a persistent kernel: the sum of a tile index and the number of programs fits 32 bits."""

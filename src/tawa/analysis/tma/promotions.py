@@ -31,7 +31,7 @@ loaded from memory, the kernel checks at run time that TMA supports it (`Decisio
 
 Some facts are *taken for granted* (`AccessInfo.taken`): a divisor in the index arithmetic is positive, a loaded index
 is not negative, sums of indices do not overflow, and, with make="kernel", integer arguments are not negative. A kernel
-that violates one accesses memory out of bounds. With trust=False, accesses that need such a fact are declined.
+that violates one accesses memory out of bounds.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from tawa.analysis.tma.descriptor_places import Limit, Place, check_descriptor, 
 from tawa.analysis.tma.host_sizes import HostSizes
 from tawa.dialects.declare.declaration import global_address
 from tawa.dialects.scf import enclosing_loops
-from tawa.dialects.tt import FuncOp
+from tawa.dialects.tt import FuncOp, functions_of, structured_kernel
 from tawa.ir import Module, Operation, source_of
 from tawa.remarks import Remark, SourceLocation
 from tawa.symbolic.affine import Affine
@@ -155,39 +155,38 @@ def find_promotions(
     make: Make = "host",
     nested: bool = True,
     *,
-    trust: bool = True,
     tables: bool = True,
     persistent: bool = False,
 ) -> PromotionInfo:
     """Analyses the loads and stores of a kernel in TTIR without layouts.
 
     make: where descriptors are made. nested: whether descriptor types contain a tensor type
-    (``!tt.tensordesc<tensor<128x64xf16>>``, Triton 3.6), or not (later releases). trust: whether facts may be taken for
-    granted. tables: whether the kernel may make descriptors for pointers that it loads. persistent: whether the kernel
-    will be persistent, so that operations before and after its loops repeat for every tile.
+    (``!tt.tensordesc<tensor<128x64xf16>>``, Triton 3.6), or not (later releases). tables: whether the kernel
+    may make descriptors for pointers that it loads. persistent: whether the kernel will be persistent, so that
+    operations before and after its loops repeat for every tile.
     """
-    functions = [view for op in module.body.ops if (view := FuncOp.of(op))]
-    host = HostSizes(module, functions[-1], Affine())
-    if len(functions) != 1 or not functions[0].structured:
+    last, kernel = functions_of(module)[-1], structured_kernel(module)
+    host = HostSizes(module, last, Affine())
+    if kernel is None:
         reason = "calls or jumps between blocks: addresses cannot be followed"
-        declined = Remark("note", reason, source_of(module, functions[-1].op), "inline the callee")
+        declined = Remark("note", reason, source_of(module, last.op), "inline the callee")
         return PromotionInfo(host, make, nested, declined=declined)
-    finder = _Finder(host, make, trust, tables)
+    finder = _Finder(host, make, tables)
     products = from_dots(module)
     by_host = make == "host"
-    operands = [op for op in functions[0].op.walk() if is_operand_load(op, persistent and by_host, products, by_host)]
+    operands = [op for op in kernel.op.walk() if is_operand_load(op, persistent and by_host, products, by_host)]
     loads = tuple(finder.load(op) for op in operands)
     may_store = by_host and any(load.decision for load in loads)
-    stores = tuple(finder.store(op) for op in tile_stores(functions[0], persistent)) if may_store else ()
+    stores = tuple(finder.store(op) for op in tile_stores(kernel, persistent)) if may_store else ()
     return PromotionInfo(host, make, nested, loads, stores)
 
 
 class _Finder:
     """The analysis of one function."""
 
-    def __init__(self, host: HostSizes, make: Make, trust: bool, tables: bool) -> None:
+    def __init__(self, host: HostSizes, make: Make, tables: bool) -> None:
         self.host, self.module, self.function, self.affine = host, host.module, host.function, host.affine
-        self.make, self.trust, self.tables = make, trust, tables
+        self.make, self.tables = make, tables
         self.facts = ValueRanges(self.function, self.affine)
 
     def load(self, op: Operation) -> AccessInfo:
@@ -278,13 +277,11 @@ class _Finder:
         return replace(found, decision=decision, conditions=conditions, taken=self._taken(proofs))
 
     def _taken(self, proofs: list[Proof]) -> tuple[str, ...]:
-        """The facts that are taken for granted; raises NotABox if there are any and none may be."""
+        """The facts that are taken for granted."""
         taken = {text: None for proof in proofs for text in proof.taken}
         if self.make == "kernel":
             arguments = [argument for proof in proofs for argument in proof.arguments]
             taken |= {f"{self.host.name(argument)} is not negative": None for argument in arguments}
-        if taken and not self.trust:
-            raise NotABox(f"it would have to be taken for granted that {next(iter(taken))}", "say so by tl.assume")
         return tuple(taken)
 
     def _checked_bounds(self, box: Box, by_host: bool) -> tuple[Box, tuple[Condition, ...]]:

@@ -19,7 +19,7 @@ from tawa.analysis.tma.accesses import is_operand_load, tile_of
 from tawa.analysis.tma.host_sizes import HostSizes
 from tawa.dialects.declare.declaration import global_address
 from tawa.dialects.scalars import width_of
-from tawa.dialects.tt import FuncOp, StoreOp
+from tawa.dialects.tt import FuncOp, StoreOp, structured_kernel
 from tawa.ir import Module, Operation, Value
 from tawa.symbolic.affine import Affine
 from tawa.symbolic.dim_relations import has_rows, shape_of
@@ -34,14 +34,14 @@ def find_unit_strides(module: Module, may_be_one: frozenset[str]) -> tuple[Argum
     may_be_one: names of the parameters that Triton does not specialise for 1. The elements of a tuple share its name,
     so that only the index of an argument identifies it.
     """
-    functions = [view for op in module.body.ops if (view := FuncOp.of(op))]
-    if not may_be_one or len(functions) != 1 or not functions[0].structured:
+    function = structured_kernel(module)
+    if not may_be_one or function is None:
         return ()
-    units = _Units(module, functions[0], may_be_one)
+    units = _Units(module, function, may_be_one)
     products = from_dots(module)
-    chosen = dict.fromkeys(units.of(op for op in functions[0].op.walk() if is_operand_load(op, products=products)))
+    chosen = dict.fromkeys(units.of(op for op in function.op.walk() if is_operand_load(op, products=products)))
     if chosen:
-        chosen |= dict.fromkeys(units.of(op for op in functions[0].op.walk() if _is_tile_store(op)))
+        chosen |= dict.fromkeys(units.of(op for op in function.op.walk() if _is_tile_store(op)))
     return tuple(Argument(it.index, units.host.name(it)) for it in chosen)
 
 

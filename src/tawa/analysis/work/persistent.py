@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tawa.declines import PERSISTENT
 from tawa.dialects.effects import orders_programs
-from tawa.dialects.tt import FuncOp, GetNumProgramsOp, GetProgramIdOp
+from tawa.dialects.tt import GetNumProgramsOp, GetProgramIdOp, structured_kernel
 from tawa.ir import Module, source_of
 from tawa.ir.attributes import read_int
 from tawa.remarks import Remark
@@ -19,10 +19,10 @@ def grid_axes(module: Module) -> int:
 
 def why_not_persistent(module: Module) -> Remark | None:
     """Why the kernel must not be made persistent; None if it may be."""
-    functions = [view for op in module.body.ops if (view := FuncOp.of(op))]
-    if len(functions) != 1 or not functions[0].structured:
+    function = structured_kernel(module)
+    if function is None:
         return PERSISTENT.remark(why="it has more than one function, or branches between blocks")
-    for op in functions[0].op.walk():
+    for op in function.op.walk():
         if orders_programs(op):
             return PERSISTENT.remark(
                 source_of(module, op), why=f"{word_of(op)} may give programs an order, which would change"

@@ -88,7 +88,7 @@ class BlockWork:
     """What one block does itself, without the loops and branches inside it.
 
     work: of the CUDA cores, without `addresses`, which only serve loads that feed dots. depth: of loops around it.
-    carried_bytes: of the tiles that its loop carries. scalar_loads: loads of single numbers.
+    scalar_loads: loads of single numbers.
     """
 
     dots: tuple[DotWork, ...] = ()
@@ -98,7 +98,6 @@ class BlockWork:
     stored_bytes: int = 0
     pointer_stored_bytes: int = 0
     depth: int = 0
-    carried_bytes: int = 0
     scalar_loads: int = 0
 
     @property
@@ -129,8 +128,8 @@ class Workload:
 
 def find_workload(module: Module) -> Workload | None:
     """The workload of a structured kernel in TTIR; None if the module has several functions or jumps."""
-    functions = [view for op in module.body.ops if (view := tt.FuncOp.of(op))]
-    if len(functions) != 1 or not functions[0].structured:
+    function = tt.structured_kernel(module)
+    if function is None:
         return None
     blocks: dict[Block, BlockWork] = {}
     loops: dict[Block, Operation | None] = {}
@@ -149,8 +148,8 @@ def find_workload(module: Module) -> Workload | None:
                     for nested in region.blocks:
                         visit(nested, inside or loop, depth + (inside is not None))
 
-    visit(functions[0].body, None, 0)
-    return Workload(functions[0], blocks, loops)
+    visit(function.body, None, 0)
+    return Workload(function, blocks, loops)
 
 
 def _block_work(
@@ -179,11 +178,7 @@ def _block_work(
             serving = serving + work_of(op)
         else:
             work = work + work_of(op)
-    tiles = [parse_type(arg.type) for arg in block.args]
-    carried = sum(
-        tile.bytes for tile in tiles if isinstance(tile, TensorType) and not tile.element.startswith("!tt.ptr")
-    )
-    return BlockWork(tuple(dots), tuple(loads), work, serving, stored, by_pointers, depth, carried, scalars)
+    return BlockWork(tuple(dots), tuple(loads), work, serving, stored, by_pointers, depth, scalars)
 
 
 def _load_work(op: Operation, tile: TensorType, operand: bool, axes: ModuleAxisInfo) -> LoadWork:

@@ -45,17 +45,18 @@ _ACCEPTED: Mapping[GluonPolicy, tuple[str, ...]] = {
 
 def _complaint(compiled: Any, found: Mapping[str, Any] | None) -> str:
     """What is wrong with a kernel that is not proved, where, and how to see more."""
+    from tawa.verify.witness import said_by
+
     name = compiled.metadata.name
     place = f"\n  at {found['location']}" if found and found["location"] else ""
     if found is None:
         return f"{name}: the protocol is not checked: TAWA_VERIFY=off{place}\n  cure: TAWA_VERIFY=fast, or full"
     more = f"tawa verify --cached {compiled.metadata.hash[:12]}"
     if found["verdict"] == "refuted":
-        what = f"{found['kind']}: {found['message'].removeprefix(found['kind'] + ': ')}"
-        return f"{name}: the protocol is wrong: {what}{place}\n  cure: {more} shows the run that goes wrong"
+        return f"{name}: the protocol is wrong: {said_by(found)}{place}\n  cure: {more} shows the run that goes wrong"
     if found["verdict"] == "checked":
-        what = f"{found['bound']}\n  not proved: {found['left']}"
+        what = f"{said_by(found)}\n  not proved: {found['left']}"
         cure = f"{more} checks with more effort; or TAWA_GLUON=checked, which accepts a check of these runs"
         return f"{name}: the protocol is checked, not proved: {what}{place}\n  cure: {cure}"
     cure = f"{more} checks with more effort; or TAWA_GLUON=raise, which accepts what is not proved"
-    return f"{name}: the protocol is not proved: {found['reason']}{place}\n  cure: {cure}"
+    return f"{name}: the protocol is not proved: {said_by(found)}{place}\n  cure: {cure}"

@@ -29,8 +29,9 @@ from tawa.machine.machines import SM_90
 from tawa.symbolic.host.conditions import NEVER, Clause, simplified
 from tawa.symbolic.host.expr import Apply, Argument, Condition, named
 from tawa.symbolic.host.launch_spec import LaunchSpec
-from tawa.symbolic.host.ranges import ANY, Domain, Range
+from tawa.symbolic.host.ranges import ANY, Domain
 from tawa.symbolic.host.text import clauses_text, value_text
+from tawa.symbolic.range import Range
 
 Decision = Literal["specialised", "declined", "depends"]
 
@@ -101,14 +102,9 @@ def _answer(
         if forecasts is not None:
             found = _with_forecast(found, forecasts, _learns(compiled))
     else:
-        question = _Question(compiled, spec, forecasts, processors)
+        question = Question(compiled, spec, forecasts, processors)
         found = replace(question.answer(arguments or {}, grid), unmarked=question.unmarked)
     return _with_measurement(found) if (known.get("launch") or {}).get("measure") else found
-
-
-def argument_domain(compiled: Any) -> Domain:
-    """The ranges of a compiled kernel's arguments that follow from their types, by index."""
-    return _Question(compiled, LaunchSpec()).of_types
 
 
 def _with_forecast(answer: Answer, forecasts: Forecasts, learns: bool) -> Answer:
@@ -127,8 +123,8 @@ def _with_measurement(answer: Answer) -> Answer:
     return Answer("depends", condition, answer.found, known=answer.known)
 
 
-class _Question:
-    """One compiled kernel, and what a launch of it depends on."""
+class Question:
+    """One compiled kernel, and what a launch of it depends on. of_types: the ranges of arguments by their types."""
 
     def __init__(
         self, compiled: Any, spec: LaunchSpec, forecasts: Forecasts | None = None, processors: int = SM_90.processors

@@ -7,7 +7,6 @@ later launches of such a size   a look into a dict; the same launch again: nothi
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -24,8 +23,6 @@ from tawa.plan.option_conflicts import STOCK
 if TYPE_CHECKING:  # a launch whose form is known needs no model
     from tawa.plan.cost.launches import Launch
     from tawa.plan.search.search import Forecast, Search
-
-_log = logging.getLogger("tawa")
 
 _DIGITS = 3
 """Binary digits of a number that two launches of about one size share."""
@@ -163,20 +160,11 @@ class Forecasts:
         if not self.learned:
             self.learn(facts())
 
-    def remarks(self) -> tuple[str, ...]:
-        """What launches got, for people."""
-        shown = [(key, it) for key, it in self.known.items() if it.plan is not None]
-        return tuple(f"predicted: launches with {self._words(key)} get: {it}" for key, it in shown)
-
     def size(self, values: Sequence[Any], grid: Sequence[int]) -> tuple[int, ...]:
         """The same for launches of about one size."""
         numbers = [values[index] for index, _ in self.sizes]
         rounded = [_rounded(int(it)) if isinstance(it, int) else 0 for it in numbers]
         return (*rounded, *map(_rounded, grid), -(-prod(grid) // self.processors) if prod(grid) < _FEW else 0)
-
-    def _words(self, key: tuple[int, ...]) -> str:
-        named = [f"{name} = {number}" for (_, name), number in zip(self.sizes, key, strict=False)]
-        return ", ".join([*named, f"{prod(key[len(self.sizes) : -1])} programs or about so"])
 
     def _program(self, plan: Plan, spilled: int) -> Program:
         if not plan.partitioned and self.search is not None:

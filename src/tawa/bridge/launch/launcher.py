@@ -246,7 +246,7 @@ class Launcher:
             found = self.forecasts.choose(values, grid)  # with what is known of the compiled kernel
         if found is None:
             return self.made(values, grid)
-        if found.plan == STOCK and self._at_hand("stock"):
+        if found.plan == STOCK and self._has_stock_at_hand():
             return found.why
         made = self.made(values, grid) if found.plan in (None, STOCK) else self.made_by(found.plan, values, grid)
         if isinstance(made, str):
@@ -411,9 +411,9 @@ class Launcher:
         self.known.clear()
         self.alike.clear()
 
-    def _at_hand(self, form: str) -> bool:
-        """Whether another form of the kernel can be used: during a capture only one that is compiled already."""
-        return form in vars(self) or not self.host.capturing()
+    def _has_stock_at_hand(self) -> bool:
+        """Whether the stock kernel can be used: during a capture only if it is compiled already."""
+        return "stock" in vars(self) or not self.host.capturing()
 
     def made(self, values: Sequence[Any], grid: tuple[int, ...]) -> Made | str:
         """Makes what such a launch needs, of this kernel or of the one that it gets instead.

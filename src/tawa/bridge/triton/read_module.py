@@ -26,7 +26,7 @@ from tawa.bridge.triton.structured import new_context
 from tawa.bridge.triton.surroundings import temporary_text
 from tawa.bridge.triton.versions import nested_descriptors, refuse_untested, triton_version
 from tawa.dialects.declare.structure import structure_rules, unreadable_attribute
-from tawa.dialects.tt import FuncOp
+from tawa.dialects.tt import FuncOp, functions_of
 from tawa.errors import CompileError, ParseError
 from tawa.ir import Module, TensorDescType, Value, parse_module, parse_type, source_of, verify_structure
 from tawa.ir.attributes import attribute_of
@@ -107,8 +107,7 @@ def read_levels(compiled: Any) -> tuple[Module, Module]:
 
 def kernel_of(module: Module) -> FuncOp:
     """The public function of a module; raises ParseError unless there is exactly one."""
-    functions = [view for op in module.body.ops if (view := FuncOp.of(op))]
-    public = [view for view in functions if "private" not in view.op.properties.get("sym_visibility", "")]
+    public = [view for view in functions_of(module) if "private" not in view.op.properties.get("sym_visibility", "")]
     if len(public) != 1:
         raise ParseError(f"the program has {len(public)} public functions. Cure: give a program of one kernel")
     return public[0]

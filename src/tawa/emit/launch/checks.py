@@ -14,8 +14,9 @@ from tawa.emit.launch.made import Made
 from tawa.emit.launch.table import INDENT, table
 from tawa.symbolic.host.conditions import Clause, simplified
 from tawa.symbolic.host.expr import Apply, HostValue, Number, named
-from tawa.symbolic.host.ranges import ANY, Domain, Range
+from tawa.symbolic.host.ranges import ANY, Domain
 from tawa.symbolic.host.text import python_text
+from tawa.symbolic.range import Range
 
 ADDRESS_BITS = 63
 

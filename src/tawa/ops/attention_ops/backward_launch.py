@@ -8,15 +8,15 @@ dots in all, and in one order.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from tawa.ops.attention_ops.launch import LN_2, tiles_for, under_tawa
+from tawa.ops.attention_ops.options import Options
 from tawa.ops.attention_ops.order import heads_together, steps_of_keys
-from tawa.ops.attention_ops.tensors import for_tma, is_like_a_copy, new_like, rows_box
-from tawa.ops.attention_ops.tiles import Mask, Tile, backward_tiles, box_of, with_outer_loop, with_steps
+from tawa.ops.attention_ops.tensors import Boxed, for_tma, is_like_a_copy, new_like, rows_box
+from tawa.ops.attention_ops.tiles import Tile, backward_tiles, box_of, with_outer_loop, with_steps
 from tawa.ops.calls.checks import check_capability
 from tawa.ops.calls.devices import on_device
 from tawa.ops.calls.launches import Launches
@@ -41,19 +41,19 @@ largest_of_keys: Any = under_tawa(backward.largest_of_keys)
 class Backward:
     """The backward launches for tensors of one shape and layout, on one device and with the same options.
 
-    All but addresses is known. do, q, k, v and o are as the kernels take them. alibi: the slopes, or None. softcap: 0
-    for none. same_bits: whether every run gives the same bits.
+    All but addresses is known. do, q, k, v and o are as the kernels take them. alibi: the slopes, or None. same_bits:
+    whether every run gives the same bits.
     """
 
     def __init__(
         self, do: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor,
-        alibi: torch.Tensor | None, mask: Mask, scale: float, softcap: float, same_bits: bool,
+        alibi: torch.Tensor | None, options: Options, same_bits: bool,
     ) -> None:  # fmt: skip
         check_capability(q)
         (batches, heads, queries, head_dim), (_, key_heads, keys, _) = q.shape, k.shape
-        box = box_of(head_dim)
+        box, mask = box_of(head_dim), options.mask
         padded = -(-queries // PADDED) * PADDED
-        tile, of_queries = backward_tiles(tiles_for(q.device), box, same_bits, mask.kind, softcap > 0, queries)
+        tile, of_queries = backward_tiles(tiles_for(q.device), box, same_bits, mask.kind, options.softcap > 0, queries)
         self.added = of_queries is None
         self.in_steps = self.added and same_bits
         self.type_of_sums = torch.int32 if self.in_steps else torch.float32
@@ -62,13 +62,7 @@ class Backward:
         like = tuple(torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="meta") for x in (q, k, v))
         self.as_copies = all(map(is_like_a_copy, like))
         numbers, group = (heads, queries, padded), heads // key_heads
-        options = {
-            "GROUP": group,
-            "CAUSAL": mask.causal,
-            "WINDOW": mask.window,
-            "ALIBI": alibi is not None,
-            "SOFTCAP": softcap > 0,
-        }
+        constants = {"GROUP": group, "ALIBI": alibi is not None, **options.constants}
         even = not mask.causal and keys % tile.BN == 0  # the causal kernel does not depend on it
         if self.in_steps:
             tile = with_steps(tile, 1 + (not even))
@@ -98,15 +92,15 @@ class Backward:
         self.launch_keys = Launches(
             lambda: attention_dkdv,
             (*boxes_read(rows_box, q, k, v, do, tile, box), *written),
-            (together, *numbers, keys, mask.diagonal, scale, softcap or 1.0),
-            {**options, **constants_of(tile, box), "ADDED": self.added, "EVEN": even, "OWNED": tile.owned},
+            (together, *numbers, keys, mask.diagonal, *options.numbers),
+            {**constants, **tile.constants(box), "ADDED": self.added, "EVEN": even, "OWNED": tile.owned},
         )
         if of_queries is None:
             rows = tile.BM
             self.launch_queries = Launches(
                 lambda: attention_dq_of_sums,
                 (None, rows_box(dq, rows, box)),
-                (heads, padded, keys, scale),
+                (heads, padded, keys, options.scale),
                 {
                     "GROUP": seen["GROUP"],
                     "BM": rows,
@@ -120,8 +114,8 @@ class Backward:
             self.launch_queries = Launches(
                 lambda: attention_dq,
                 (*boxes_read(rows_box, q, k, v, do, of_queries, box), rows_box(dq, rows, box)),
-                (heads, padded, keys, mask.diagonal, scale, softcap or 1.0),
-                {**options, **constants_of(of_queries, box)},
+                (heads, padded, keys, mask.diagonal, *options.numbers),
+                {**constants, **of_queries.constants(box)},
             )
         self.grid_of_queries = blocks(queries, rows), batches * heads
 
@@ -159,17 +153,10 @@ class Backward:
 
 
 def boxes_read(
-    boxed: Callable[[torch.Tensor, int, int], Box], q: torch.Tensor, k: torch.Tensor, v: torch.Tensor,
-    do: torch.Tensor, tile: Tile, box: int,
-) -> list[Box]:  # fmt: skip
-    """The boxes of what a kernel reads. boxed: makes one of so many rows and columns of a tensor."""
+    boxed: Boxed, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor, tile: Tile, box: int
+) -> list[Box]:
+    """The boxes of what a kernel reads."""
     return [boxed(x, rows, box) for x, rows in ((q, tile.BM), (k, tile.BN), (v, tile.BN), (do, tile.BM))]
-
-
-def constants_of(tile: Tile, box: int) -> dict[str, Any]:
-    """The constants of a kernel that depend on its tile alone."""
-    sizes = {"BM": tile.BM, "BN": tile.BN, "D": box, "num_warps": tile.num_warps, "num_stages": tile.num_stages}
-    return {**sizes, **dict(tile.options)}
 
 
 def run_backward(
@@ -181,9 +168,7 @@ def run_backward(
     o: torch.Tensor,
     lse: torch.Tensor,
     alibi: torch.Tensor | None,
-    mask: Mask,
-    scale: float,
-    softcap: float,
+    options: Options,
 ) -> Gradients:
     """dQ, dK and dV. do, dlse: gradients of what `run_forward` returned."""
     if q.numel() == 0 or k.numel() == 0:
@@ -193,8 +178,8 @@ def run_backward(
     dlse = None if dlse is None else dlse.contiguous().div(LN_2)
     lse, alibi = lse.contiguous(), None if alibi is None else alibi.contiguous()
     known = (
-        do.stride(), q.shape, q.stride(), k.shape, k.stride(), v.shape, v.stride(), o.stride(), q.dtype, q.device, mask,
-        scale, softcap, same_bits, dlse is None, alibi is None,
+        do.stride(), q.shape, q.stride(), k.shape, k.stride(), v.shape, v.stride(), o.stride(), q.dtype, q.device,
+        options, same_bits, dlse is None, alibi is None,
     )  # fmt: skip
     launches = backwards.get(known)
     aligned = (do.data_ptr() | q.data_ptr() | k.data_ptr() | v.data_ptr() | o.data_ptr()) % TMA_BYTES == 0
@@ -202,7 +187,7 @@ def run_backward(
         return launches(do, dlse, q, k, v, o, lse, alibi)
     given = do, q, k, v, o
     do, q, k, v, o = (for_tma(x) for x in given)
-    launches = Backward(do, q, k, v, o, alibi, mask, scale, softcap, same_bits)
+    launches = Backward(do, q, k, v, o, alibi, options, same_bits)
     if all(one is other for one, other in zip(given, (do, q, k, v, o), strict=True)):
         backwards.keep(known, launches)
     return launches(do, dlse, q, k, v, o, lse, alibi)

@@ -1,6 +1,7 @@
-"""The arguments that the attention operator accepts, and the errors for all others.
+"""The arguments that `tawa.ops.attention` and `attention_varlen` accept, and the errors for all others.
 
-Only shapes, element types and devices are read, so that the same checks hold for tensors that torch.compile traces.
+Only shapes, strides, element types and devices are read, so that the same checks hold for tensors that torch.compile
+traces. The lengths of packed sequences are in GPU memory: reading them would make the host wait.
 """
 
 from __future__ import annotations
@@ -13,13 +14,16 @@ from tawa.errors import DeviceError
 from tawa.ops.calls.checks import FP8, HALF, ArgumentError, check_devices, check_types, name_of, shape_of
 
 LARGEST_HEAD_DIM = 256
-INFINITY = float("inf")
 MOST_HEADS = 65535
 """B * H: one axis of a grid."""
 MOST_ROWS = 2**31 - 1
 """B * H * SQ: the kernels count rows in 32 bits."""
 LONGEST = 2**29
 """SQ, SK, the window and the diagonal: sums of them and of a block stay within 32 bits."""
+MOST_SEQUENCES = 65535
+"""One axis of a grid."""
+MOST_PACKED = 2**30
+"""Rows of a tensor: the extent of a ragged axis."""
 
 
 def check_tensors(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
@@ -83,36 +87,68 @@ def _check_sizes(q: torch.Tensor, keys: int) -> None:
         raise ArgumentError(f"{length} queries and {keys} keys: at most {LONGEST} of each; cure: split the sequence")
 
 
-def check_options(
-    q: torch.Tensor,
-    *,
-    causal: bool,
-    diagonal: int,
-    scale: float,
-    window: int | None,
-    softcap: float | None,
-    alibi: torch.Tensor | None,
+def check_packed(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, cu_seqlens_q: torch.Tensor, cu_seqlens_k: torch.Tensor
 ) -> None:
-    """Raises ArgumentError unless the options are valid."""
-    if not 0 < scale < INFINITY:
-        raise ArgumentError(f"scale={scale}: a positive number is needed; cure: scale=None for 1/sqrt(D)")
-    if abs(diagonal) > LONGEST:
-        raise ArgumentError(f"diagonal={diagonal}: at most {LONGEST} either way; cure: SK - SQ for the last key")
-    if window is not None and not 1 <= window <= LONGEST:
-        raise ArgumentError(f"window={window}: a row sees 1 to {LONGEST} keys; cure: window=None for no window")
-    if window is not None and not causal:
-        raise ArgumentError("window counts back from the diagonal of a causal mask; cure: causal=True")
-    if softcap is not None and not 0 < softcap < INFINITY:
-        raise ArgumentError(f"softcap={softcap}: a positive number is needed; cure: softcap=None for none")
-    if alibi is None:
-        return
-    if alibi.ndim != 1 or alibi.shape[0] != q.shape[1] or alibi.dtype != torch.float32:
+    """Raises ArgumentError or DeviceError unless Q (rows, H, D), K, V (rows, HK, D) and the offsets belong together."""
+    named = {"q": q, "k": k, "v": v}
+    for name, tensor in named.items():
+        if tensor.ndim != 3:
+            raise ArgumentError(
+                f"{name} has shape {shape_of(tensor)}; cure: (rows of all sequences, heads, head dimension)"
+            )
+    check_devices(named)
+    check_types(named, HALF)
+    if k.shape[1] != v.shape[1]:
+        raise ArgumentError(f"k has {k.shape[1]} heads, v {v.shape[1]}; cure: as many in both")
+    check_heads(q, k)
+    check_values(q, v)
+    _check_offsets({"cu_seqlens_q": cu_seqlens_q, "cu_seqlens_k": cu_seqlens_k}, q.device)
+    sequences = cu_seqlens_q.shape[0] - 1
+    if sequences != cu_seqlens_k.shape[0] - 1:
         raise ArgumentError(
-            f"alibi has shape {shape_of(alibi)} and type {name_of(alibi.dtype)}; cure: one float32 slope for each of "
-            f"the {q.shape[1]} query heads"
+            f"cu_seqlens_q has {cu_seqlens_q.shape[0]} offsets, cu_seqlens_k {cu_seqlens_k.shape[0]}; cure: as many in "
+            "both"
         )
-    if alibi.device != q.device:
-        raise DeviceError(f"alibi is on {alibi.device}, q on {q.device}; cure: alibi.to(q.device)")
+    if q.shape[1] > MOST_HEADS or sequences > MOST_SEQUENCES:
+        raise ArgumentError(
+            f"{sequences} sequences of {q.shape[1]} heads: at most {MOST_SEQUENCES} sequences and {MOST_HEADS} heads; "
+            "cure: split the sequences over several calls"
+        )
+
+
+def _check_offsets(named: dict[str, torch.Tensor], device: torch.device) -> None:
+    for name, tensor in named.items():
+        if tensor.ndim != 1 or tensor.shape[0] == 0 or tensor.dtype != torch.int32:
+            kind = str(tensor.dtype).removeprefix("torch.")
+            raise ArgumentError(
+                f"{name} has shape {shape_of(tensor)} and type {kind}; cure: int32 offsets, (sequences + 1,), "
+                "torch.nn.functional.pad(lengths.cumsum(0, dtype=torch.int32), (1, 0))"
+            )
+        if tensor.device != device:
+            raise DeviceError(f"{name} is on {tensor.device}, q on {device}; cure: {name}.to(q.device)")
+
+
+def check_lengths(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, max_seqlen_q: int, max_seqlen_k: int) -> None:
+    """Raises ArgumentError unless the numbers of rows and the largest lengths are valid.
+
+    They differ from call to call on tensors that are otherwise alike.
+    """
+    if k.shape[0] != v.shape[0]:
+        raise ArgumentError(f"k has {k.shape[0]} rows, v {v.shape[0]}; cure: as many in both")
+    rows = max(q.shape[0], k.shape[0])
+    if rows > MOST_PACKED or q.shape[0] * q.shape[1] > MOST_ROWS:
+        raise ArgumentError(
+            f"{q.shape[0]} rows of {q.shape[1]} query heads, {k.shape[0]} rows of keys: at most {MOST_PACKED} rows, "
+            f"and {MOST_ROWS} queries of all heads; cure: split the sequences over several calls"
+        )
+    for name, length in (("max_seqlen_q", max_seqlen_q), ("max_seqlen_k", max_seqlen_k)):
+        if isinstance(length, torch.Tensor):
+            raise ArgumentError(f"{name} is a tensor; cure: an int, which the host knows without waiting for the GPU")
+        if not 0 <= length <= LONGEST:
+            raise ArgumentError(
+                f"{name}={length}: the largest length, 0 to {LONGEST}, is needed; cure: split a sequence"
+            )
 
 
 def check_output(q: torch.Tensor, out_dtype: torch.dtype | None) -> None:

@@ -12,6 +12,7 @@ import torch
 
 from tawa.ops.attention_ops.decode_splits import split_count
 from tawa.ops.attention_ops.launch import tiles_for, under_tawa
+from tawa.ops.attention_ops.options import Options
 from tawa.ops.attention_ops.tensors import cache_step, ragged_box
 from tawa.ops.attention_ops.tiles import HOPPER, box_of
 from tawa.ops.calls.checks import ArgumentError, check_capability
@@ -57,8 +58,8 @@ class Decode:
     """
 
     def __init__(
-        self, q: torch.Tensor, k_cache: torch.Tensor, v_cache: torch.Tensor, table: torch.Tensor | None, causal: bool,
-        window: int, scale: float, softcap: float, splits: int | None, wants_lse: bool,
+        self, q: torch.Tensor, k_cache: torch.Tensor, v_cache: torch.Tensor, table: torch.Tensor | None,
+        options: Options, splits: int | None, wants_lse: bool,
     ) -> None:  # fmt: skip
         check_capability(q)
         batches, heads, queries, head_dim = q.shape
@@ -79,7 +80,7 @@ class Decode:
         of_caches = (ragged_box(x[0].transpose(0, 1), keys, box) for x in (k_cache, v_cache))
         steps = cache_step(k_cache) or 0, cache_step(v_cache) or 0
         width = 0 if table is None else table.shape[1]
-        rest = width, *steps, scale, softcap or 1.0, head_dim
+        rest = width, *steps, *options.numbers, head_dim
         constants = {
             "SQ": queries,
             "R": self.R,
@@ -87,9 +88,7 @@ class Decode:
             "BN": keys,
             "D": box,
             "PAGE": page,
-            "CAUSAL": causal,
-            "WINDOW": window,
-            "SOFTCAP": softcap > 0,
+            **options.constants,
             "num_warps": 4,
             "num_stages": 3 if hopper else 2,
         }
@@ -130,20 +129,20 @@ class Decode:
 
 def run_decode(
     q: torch.Tensor, k_cache: torch.Tensor, v_cache: torch.Tensor, length: Length, table: torch.Tensor | None,
-    causal: bool, window: int, scale: float, softcap: float, splits: int | None,
+    options: Options, splits: int | None,
 ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
-    """O (B, H, SQ, D), and the base-2 logarithms of the sums (B, H, SQ) in float32. window, softcap: 0 for none."""
+    """O (B, H, SQ, D), and the base-2 logarithms of the sums (B, H, SQ) in float32."""
     if 0 in q.shape or 0 in k_cache.shape or (table is not None and 0 in table.shape):
         return torch.zeros_like(q), torch.full(q.shape[:3], float("-inf"), dtype=torch.float32, device=q.device)
     if (k_cache.data_ptr() | v_cache.data_ptr()) % TMA_BYTES:
         raise ArgumentError("the cache does not begin at a multiple of 16 bytes; cure: a cache of its own, not a slice")
     known = (
         q.shape, k_cache.shape, k_cache.stride(), v_cache.stride(), None if table is None else table.shape, q.dtype,
-        q.device, causal, window, scale, softcap, splits, length.lengths is None,
+        q.device, options, splits, length.lengths is None,
     )  # fmt: skip
     found = _decodes.get(known)
     if found is None:
-        made = Decode(q, k_cache, v_cache, table, causal, window, scale, softcap, splits, True)
+        made = Decode(q, k_cache, v_cache, table, options, splits, True)
         found = _decodes.keep(known, made)
     o, lse = found(q, k_cache, v_cache, length.lengths, table, length.each, length.more)
     assert lse is not None

@@ -11,10 +11,10 @@ from typing import Any, Literal, overload
 
 import torch
 
-from tawa.ops.attention_ops.checks import check_options
 from tawa.ops.attention_ops.decode_checks import check_cache, no_gradient
 from tawa.ops.attention_ops.decode_launch import Decode, Length, run_append, run_decode
 from tawa.ops.attention_ops.launch import LN_2
+from tawa.ops.attention_ops.options import Options, options_of
 from tawa.ops.calls.autocast import autocast
 from tawa.ops.calls.operators import defined
 from tawa.ops.calls.plain import VALUES, KnownCalls, autograd_is_on, is_plain
@@ -136,23 +136,21 @@ def attention_decode(
                 o, lse = call(q, k_cache, v_cache, cache_seqlens, block_table, call.most)
                 return (o, lse * LN_2) if return_lse and lse is not None else o
     check_cache(q, k_cache, v_cache, k, v, cache_seqlens, block_table, splits)
-    factor = q.shape[3] ** -0.5 if scale is None else float(scale)
-    check_options(q, causal=causal, diagonal=0, scale=factor, window=window, softcap=softcap, alibi=None)
+    options = options_of(q, causal=causal, scale=scale, window=window, softcap=softcap)
     lengths = cache_seqlens if isinstance(cache_seqlens, torch.Tensor) else None
     whole = k_cache.shape[2] * (1 if block_table is None else block_table.shape[1])
     each = cache_seqlens if isinstance(cache_seqlens, int) else whole
     more = 0 if k is None else k.shape[2]
-    options = bool(causal), window or 0, factor, float(softcap or 0.0)
     if plain and (k is None or v is None or is_plain(k, v)):
         if k is not None and v is not None:
             run_append(k, v, k_cache, v_cache, Length(lengths, each), block_table)
-        o, lse = run_decode(q, k_cache, v_cache, Length(lengths, each, more), block_table, *options, splits)
+        o, lse = run_decode(q, k_cache, v_cache, Length(lengths, each, more), block_table, options, splits)
         if known is not None and o.numel() and whole:
-            _calls.keep(known, Decode(q, k_cache, v_cache, block_table, *options, splits, bool(return_lse)))
+            _calls.keep(known, Decode(q, k_cache, v_cache, block_table, options, splits, bool(return_lse)))
     else:
         if k is not None and v is not None:
             _append(k, v, k_cache, v_cache, lengths, each, block_table)
-        o, lse = _decode(q, k_cache, v_cache, lengths, each, more, block_table, *options, splits or 0)
+        o, lse = _decode(q, k_cache, v_cache, lengths, each, more, block_table, *options.flat, splits or 0)
     return (o, lse * LN_2) if return_lse else o
 
 
@@ -168,8 +166,8 @@ def _run_decode(
     q: torch.Tensor, k_cache: torch.Tensor, v_cache: torch.Tensor, lengths: torch.Tensor | None, each: int, more: int,
     table: torch.Tensor | None, causal: bool, window: int, scale: float, softcap: float, splits: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
-    length = Length(lengths, each, more)
-    return run_decode(q, k_cache, v_cache, length, table, causal, window, scale, softcap, splits or None)
+    length, options = Length(lengths, each, more), Options.of(causal, window, scale, softcap)
+    return run_decode(q, k_cache, v_cache, length, table, options, splits or None)
 
 
 def _run_append(

@@ -12,8 +12,9 @@ from typing import Any
 
 import torch
 
+from tawa.ops.attention_ops.options import Options
 from tawa.ops.attention_ops.order import heads_in_pairs, heads_together, steps_of_queries
-from tawa.ops.attention_ops.tensors import for_tma, is_like_a_copy, new_like, rows_box
+from tawa.ops.attention_ops.tensors import boxes_of_parts, for_tma, in_parts, is_like_a_copy, new_like, rows_box
 from tawa.ops.attention_ops.tiles import ELSEWHERE, HOPPER, Boxes, Mask, Tile, Tiles, box_of, forward_tile
 from tawa.ops.calls.checks import check_capability
 from tawa.ops.calls.devices import is_hopper, multiprocessors, on_device
@@ -89,9 +90,9 @@ class Forward:
     """
 
     def __init__(
-        self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, alibi: torch.Tensor | None, mask: Mask, scale: float,
-        softcap: float, reorder: ReorderValues | None = None, factors: Factors = NO_FACTORS,
-        output: torch.dtype | None = None, inside: bool = False,
+        self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, alibi: torch.Tensor | None, options: Options,
+        reorder: ReorderValues | None = None, factors: Factors = NO_FACTORS, output: torch.dtype | None = None,
+        inside: bool = False,
     ) -> None:  # fmt: skip
         check_capability(q)
         self.reorder = reorder
@@ -99,10 +100,11 @@ class Forward:
         keys = k.shape[2]
         self.transposed = transposed = needs_transposed(q) and not inside
         values = v.shape[2] if transposed else v.shape[3]
+        mask = options.mask
         tile, boxes = tile_of(q, k, values, mask, inside)
-        two = boxes.second > 0
+        self.boxes = boxes
         grid = blocks(queries, tile.BM), batches * heads
-        kernel: Any = attention_two_parts if two else attention_two_loops
+        kernel: Any = attention_two_parts if boxes.second else attention_two_loops
         self.grid: tuple[int, ...] = grid
         if tile.persistent:
             kernel, self.grid = attention_persistent, (min(multiprocessors(q.device), grid[0] * grid[1]),)
@@ -112,14 +114,9 @@ class Forward:
         self.values = values
         self.as_a_copy = self.output == q.dtype and values == head_dim and is_like_a_copy(without_data)
         o = new_like(without_data, self.output, values)
-        of_v = rows_box(v, boxes.values, tile.BN) if transposed else rows_box(v, tile.BN, boxes.values)
-        made = [rows_box(q, tile.BM, boxes.first), rows_box(k, tile.BN, boxes.first), of_v]
-        made.append(rows_box(o, tile.BM, boxes.values))
-        self.two, self.two_of_v = two, boxes.of_v > 0
-        if two:
-            made += [rows_box(x, rows, boxes.second) for x, rows in ((q, tile.BM), (k, tile.BN))]
-        if self.two_of_v:
-            made += [rows_box(x, rows, boxes.of_v) for x, rows in ((v, tile.BN), (o, tile.BM))]
+        made = boxes_of_parts(rows_box, q, k, v, o, tile, boxes)
+        if transposed:
+            made[2] = rows_box(v, boxes.values, tile.BN)
         strides = [stride for it in factors for stride in ((0, 0) if it is None else it.stride())]
         order: tuple[int | None, ...] = (None,)
         if tile.persistent:
@@ -127,24 +124,14 @@ class Forward:
         elif tile.ordered and mask.causal:
             lengths = steps_of_queries(grid[0], tile.BM, tile.BN, keys, mask)
             order = (heads_together(lengths[::-1], grid[1], q.device),)
-        numbers = (
-            *order, heads, queries, keys, mask.diagonal, scale, softcap or 1.0,
-            *(() if two else strides),
-        )  # fmt: skip
+        numbers = *order, heads, queries, keys, mask.diagonal, *options.numbers, *(() if boxes.second else strides)
         constants = {
             "GROUP": heads // k.shape[1],
-            "BM": tile.BM,
-            "BN": tile.BN,
-            "D": boxes.first,
-            **(boxes.constants if two else {"V_T": 2 if reorder else int(transposed)}),
-            "CAUSAL": mask.causal,
-            "WINDOW": mask.window,
+            **(boxes.constants if boxes.second else {"V_T": 2 if reorder else int(transposed)}),
+            **options.constants,
             "ALIBI": alibi is not None,
-            "SOFTCAP": softcap > 0,
             "EVEN": not mask.causal and keys % tile.BN == 0,  # the causal kernel does not depend on it
-            "num_warps": tile.num_warps,
-            "num_stages": tile.num_stages,
-            **dict(tile.options),
+            **tile.constants(boxes.first),
         }
         self.launches = Launches(lambda: kernel, made, numbers, constants)
 
@@ -170,12 +157,9 @@ class Forward:
         self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, lse: torch.Tensor,
         alibi: torch.Tensor | None, factors: Factors,
     ) -> None:  # fmt: skip
-        first: tuple[torch.Tensor | None, ...]
-        if self.two:
-            first = (q, k, v, o, q, k, *((v, o) if self.two_of_v else (None, None)), lse, alibi)
-        else:
-            first = (q, k, v, o, lse, alibi, *factors)
-        self.launches(self.grid, first, (alibi, *factors))
+        parts = in_parts(q, k, v, o, self.boxes)
+        of_fp8 = () if self.boxes.second else factors
+        self.launches(self.grid, (*parts, lse, alibi, *of_fp8), (alibi, *factors))
 
 
 class ReorderValues:
@@ -214,21 +198,19 @@ def run_forward(
     k: torch.Tensor,
     v: torch.Tensor,
     alibi: torch.Tensor | None,
-    mask: Mask,
-    scale: float,
-    softcap: float,
+    options: Options,
     factors: Factors = NO_FACTORS,
     output: torch.dtype | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """O (B, H, SQ, D), and the base-2 logarithms of the sums (B, H, SQ) in float32.
 
-    softcap: 0 for none. factors: of eight-bit tensors. output: the element type of O; None: `output_type`.
+    factors: of eight-bit tensors. output: the element type of O; None: `output_type`.
     """
     if factors is not NO_FACTORS:
         factors = by_key_head(factors, k)
     known = (
-        q.shape, q.stride(), k.shape, k.stride(), v.shape, v.stride(), q.dtype, q.device, mask, scale, softcap,
-        alibi is None, output, factors is NO_FACTORS or tuple(it if it is None else it.stride() for it in factors),
+        q.shape, q.stride(), k.shape, k.stride(), v.shape, v.stride(), q.dtype, q.device, options, alibi is None,
+        output, factors is NO_FACTORS or tuple(it if it is None else it.stride() for it in factors),
     )  # fmt: skip
     alibi = None if alibi is None else alibi.contiguous()
     forward = forwards.get(known)
@@ -239,12 +221,12 @@ def run_forward(
         lse = unwritten(q, tuple(q.shape[:3]), torch.float32)
         return o.zero_(), lse.fill_(float("-inf"))
     rows = needs_transposed(q) and not fits_tma(v.mT)
-    inside = rows and fits_tma(v) and tile_of(q, k, v.shape[3], mask, rows=True)[0].transposes_v
+    inside = rows and fits_tma(v) and tile_of(q, k, v.shape[3], options.mask, rows=True)[0].transposes_v
     reorder = ReorderValues(v) if rows and not inside else None
     transposed = needs_transposed(q) and not inside
     values = reorder(v) if reorder is not None else v.mT if transposed else for_tma(v)
     read = for_tma(q), for_tma(k)
-    forward = Forward(*read, values, alibi, mask, scale, softcap, reorder, factors, output, inside)
+    forward = Forward(*read, values, alibi, options, reorder, factors, output, inside)
     if read[0] is q and read[1] is k and (transposed or values is v):
         forwards.keep(known, forward)
     return forward(*read, values, alibi, factors)
@@ -261,10 +243,8 @@ forwards: KnownCalls[Forward] = KnownCalls()
 """For tensors that need no copy, by all that decides over them but their addresses."""
 
 
-def known_forward(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: Mask, scale: float, softcap: float
-) -> Forward | None:
+def known_forward(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, options: Options) -> Forward | None:
     """The `Forward` of such tensors without slopes; None if a call may have to copy one, or launches nothing."""
     if 0 in q.shape or 0 in k.shape or needs_transposed(q) or not all(map(fits_tma, (q, k, v))):
         return None
-    return Forward(q, k, v, None, mask, scale, softcap)
+    return Forward(q, k, v, None, options)

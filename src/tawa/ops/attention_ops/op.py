@@ -14,14 +14,7 @@ from typing import Any, Literal, overload
 import torch
 
 from tawa.ops.attention_ops.backward_launch import run_backward
-from tawa.ops.attention_ops.checks import (
-    check_factors,
-    check_options,
-    check_output,
-    check_tensors,
-    no_gradient,
-    why_no_gradient,
-)
+from tawa.ops.attention_ops.checks import check_factors, check_output, check_tensors, no_gradient, why_no_gradient
 from tawa.ops.attention_ops.derivatives import gradients, keep
 from tawa.ops.attention_ops.launch import (
     LN_2,
@@ -32,6 +25,7 @@ from tawa.ops.attention_ops.launch import (
     output_type,
     run_forward,
 )
+from tawa.ops.attention_ops.options import Options, options_of
 from tawa.ops.attention_ops.tensors import new_like
 from tawa.ops.attention_ops.tiles import Mask
 from tawa.ops.calls.autocast import autocast
@@ -137,24 +131,28 @@ def attention(
         DeviceError: the tensors are not on one CUDA device.
     """
     q, k, v = autocast(q, k, v)
+    known: tuple[Any, ...] | None = None
     call, factors = None, NO_FACTORS
     if q_descale is not None or k_descale is not None or v_descale is not None:
         factors = q_descale, k_descale, v_descale
     if alibi is None and is_plain(q, k, v) and VALUES.issuperset(map(type, (causal, scale, window, softcap, diagonal))):
-        known: tuple[Any, ...] | None = (
+        known = (
             q.shape, k.shape, v.shape, q.stride(), k.stride(), v.stride(), q.dtype, k.dtype, v.dtype,
             q.device, k.device, v.device, causal, scale, window, softcap, diagonal, out_dtype,
         )  # fmt: skip
         if factors is not NO_FACTORS:
             known = _with_factors(known, factors)
         call = _calls.get(known)
-        if call is None and known is not None:
-            made = _call_of(q, k, v, causal, scale, window, softcap, diagonal, factors, out_dtype)
-            call = _calls.keep(known, made)
     if call is None:
-        return _by_dispatcher(
-            q, k, v, causal, scale, window, softcap, alibi, diagonal, factors, out_dtype, return_lse
-        )  # fmt: skip
+        check_tensors(q, k, v)
+        options = options_of(
+            q, causal=causal, scale=scale, window=window, softcap=softcap, diagonal=diagonal, alibi=alibi
+        )
+        check_factors(q, k, dict(zip(_FACTORS, factors, strict=True)))
+        check_output(q, out_dtype)
+        if known is None:
+            return _by_dispatcher(q, k, v, alibi, options, factors, out_dtype, return_lse)
+        call = _calls.keep(known, _call_of(q, k, v, options, out_dtype))
     if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad) and autograd_is_on():
         if call.lacking:
             raise no_gradient(call.lacking)
@@ -174,22 +172,15 @@ def _with_factors(known: tuple[Any, ...], factors: Factors) -> tuple[Any, ...] |
 
 
 def _by_dispatcher(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, scale: float | None, window: int | None,
-    softcap: float | None, alibi: torch.Tensor | None, diagonal: int, factors: Factors, out_dtype: torch.dtype | None,
-    return_lse: bool,
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, alibi: torch.Tensor | None, options: Options, factors: Factors,
+    out_dtype: torch.dtype | None, return_lse: bool,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
-    """As `attention`, through the operator: torch.compile traces it, transforms and modes see it."""
-    check_tensors(q, k, v)
-    factor = q.shape[3] ** -0.5 if scale is None else float(scale)
-    check_options(q, causal=causal, diagonal=diagonal, scale=factor, window=window, softcap=softcap, alibi=alibi)
-    check_factors(q, k, dict(zip(_FACTORS, factors, strict=True)))
-    check_output(q, out_dtype)
+    """A call with valid arguments, through the operator: torch.compile traces it, transforms and modes see it."""
     lacking = why_no_gradient(q, alibi is not None and alibi.requires_grad)
     wanted = any(x.requires_grad for x in (q, k, v, alibi) if x is not None)
     if lacking and wanted and torch.is_grad_enabled():
         raise no_gradient(lacking)
-    options = causal, diagonal, window or 0, factor, float(softcap or 0.0), out_dtype
-    o, lse = _forward(q, k, v, alibi, *factors, *options)
+    o, lse = _forward(q, k, v, alibi, *factors, *options.mask, options.scale, options.softcap, out_dtype)
     return (o, lse * LN_2) if return_lse else o
 
 
@@ -204,9 +195,7 @@ class _Call:
     output: the type of O; None: the usual one. rest: the inputs of the operator behind Q, K and V, without factors.
     """
 
-    mask: Mask
-    scale: float
-    softcap: float
+    options: Options
     forward: Forward | None
     lacking: str
     output: torch.dtype | None
@@ -221,24 +210,16 @@ class _Call:
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """O and the base-2 logarithms of the sums."""
         if self.forward is None or (q.data_ptr() | k.data_ptr() | v.data_ptr()) % TMA_BYTES:
-            return run_forward(q, k, v, None, self.mask, self.scale, self.softcap, factors, self.output)
+            return run_forward(q, k, v, None, self.options, factors, self.output)
         return self.forward(q, k, v, None)
 
 
 def _call_of(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, scale: float | None, window: int | None,
-    softcap: float | None, diagonal: int, factors: Factors, out_dtype: torch.dtype | None,
-) -> _Call:  # fmt: skip
-    """Checks the arguments of a call, as `_by_dispatcher`."""
-    check_tensors(q, k, v)
-    factor = q.shape[3] ** -0.5 if scale is None else float(scale)
-    check_options(q, causal=causal, diagonal=diagonal, scale=factor, window=window, softcap=softcap, alibi=None)
-    check_factors(q, k, dict(zip(_FACTORS, factors, strict=True)))
-    check_output(q, out_dtype)
-    mask, cap = Mask(bool(causal), diagonal, window or 0), float(softcap or 0.0)
-    lacking = why_no_gradient(q, of_slopes=False)
-    rest = None, *NO_FACTORS, mask.causal, diagonal, mask.window, factor, cap, out_dtype
-    return _Call(mask, factor, cap, known_forward(q, k, v, mask, factor, cap), lacking, out_dtype, rest)
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, options: Options, out_dtype: torch.dtype | None
+) -> _Call:
+    """What a call with valid arguments does."""
+    rest = None, *NO_FACTORS, *options.mask, options.scale, options.softcap, out_dtype
+    return _Call(options, known_forward(q, k, v, options), why_no_gradient(q, of_slopes=False), out_dtype, rest)
 
 
 _calls: KnownCalls[_Call] = KnownCalls()
@@ -252,8 +233,8 @@ def _run_forward(
     k_descale: torch.Tensor | None, v_descale: torch.Tensor | None, causal: bool, diagonal: int, window: int,
     scale: float, softcap: float, out_dtype: torch.dtype | None,
 ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
-    factors = q_descale, k_descale, v_descale
-    return run_forward(q, k, v, alibi, Mask(causal, diagonal, window), scale, softcap, factors, out_dtype)
+    options, factors = Options(Mask(causal, diagonal, window), scale, softcap), (q_descale, k_descale, v_descale)
+    return run_forward(q, k, v, alibi, options, factors, out_dtype)
 
 
 def _run_backward(
@@ -261,7 +242,8 @@ def _run_backward(
     lse: torch.Tensor, alibi: torch.Tensor | None, causal: bool, diagonal: int, window: int, scale: float,
     softcap: float,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
-    return run_backward(do, dlse, q, k, v, o, lse, alibi, Mask(causal, diagonal, window), scale, softcap)
+    options = Options(Mask(causal, diagonal, window), scale, softcap)
+    return run_backward(do, dlse, q, k, v, o, lse, alibi, options)
 
 
 def _fake_forward(

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import torch
 
+from tawa.ops.attention_ops.tiles import Boxes, Tile
 from tawa.ops.calls.tensors import TMA_BYTES, Box, copy_for_tma, fits_tma, unwritten
 
 RAGGED_EDGE, MOST_OFFSET = 2**30, 2**31 - 2**16
@@ -17,6 +18,8 @@ RAGGED_EDGE, MOST_OFFSET = 2**30, 2**31 - 2**16
 it."""
 LONGEST_ROW = 2**34
 """The stride of a row in elements; that of TMA's axis before it, this minus the row's, is positive."""
+Boxed = Callable[[torch.Tensor, int, int], Box]
+"""Makes boxes of so many rows and columns of a tensor: `rows_box`, `ragged_box`."""
 
 
 def for_tma(tensor: torch.Tensor) -> torch.Tensor:
@@ -76,6 +79,26 @@ def ragged_box(tensor: torch.Tensor, rows: int, columns: int) -> Box:
 def rows_box(tensor: torch.Tensor, rows: int, columns: int) -> Box:
     """Boxes of some rows of one head, of a tensor (B, H, S, D)."""
     return Box.of(tensor, 1, 1, rows, columns)
+
+
+def boxes_of_parts(
+    boxed: Boxed, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, tile: Tile, boxes: Boxes
+) -> list[Box | None]:
+    """The boxes of what a forward kernel takes as `in_parts` says; None where there is no second box."""
+    tensors = (q, tile.BM), (k, tile.BN), (v, tile.BN), (o, tile.BM)
+    columns = [boxes.first, boxes.first, boxes.values, boxes.values]
+    if boxes.second:
+        columns += [boxes.second, boxes.second, boxes.of_v, boxes.of_v]
+    parts = zip(tensors * (len(columns) // len(tensors)), columns, strict=True)
+    return [boxed(x, rows, width) if width else None for (x, rows), width in parts]
+
+
+def in_parts(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, boxes: Boxes
+) -> tuple[torch.Tensor | None, ...]:
+    """The first arguments of a forward kernel: a tensor for each of its boxes, or None."""
+    second = (q, k, *((v, o) if boxes.of_v else (None, None))) if boxes.second else ()
+    return (q, k, v, o, *second)
 
 
 def new_like(

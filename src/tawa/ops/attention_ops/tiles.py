@@ -93,6 +93,11 @@ class Tile:
         """Whether programs take their tiles from a counter."""
         return json.loads(dict(self.options).get("plan", "{}")).get("tiles") == "dynamic"
 
+    def constants(self, box: int) -> dict[str, Any]:
+        """The constants of a kernel that depend on its tile alone. box: columns of the first box of Q."""
+        sizes = {"BM": self.BM, "BN": self.BN, "D": box, "num_warps": self.num_warps, "num_stages": self.num_stages}
+        return {**sizes, **dict(self.options)}
+
 
 Choice = tuple[Tile, ...]
 """Tiles by ascending `least`, which counts keys, or the queries of backward kernels.

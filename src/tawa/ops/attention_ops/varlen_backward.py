@@ -10,16 +10,12 @@ from typing import Any
 
 import torch
 
-from tawa.ops.attention_ops.backward_launch import (
-    PADDED,
-    Gradients,
-    boxes_read,
-    constants_of,
-)
+from tawa.ops.attention_ops.backward_launch import PADDED, Gradients, boxes_read
 from tawa.ops.attention_ops.checks import MOST_ROWS
 from tawa.ops.attention_ops.launch import LN_2, tiles_for, under_tawa
+from tawa.ops.attention_ops.options import Options
 from tawa.ops.attention_ops.tensors import MOST_OFFSET, for_ragged, ragged_box
-from tawa.ops.attention_ops.tiles import Mask, backward_tiles, box_of
+from tawa.ops.attention_ops.tiles import backward_tiles, box_of
 from tawa.ops.attention_ops.varlen_launch import ShareList, has_work
 from tawa.ops.calls.checks import ArgumentError, check_capability
 from tawa.ops.calls.devices import on_device
@@ -38,28 +34,23 @@ WIDTH: int = backward.WIDTH.value
 class VarlenBackward:
     """The backward launches for tensors that differ in their numbers of rows and addresses only, with the same options.
 
-    It is made from tensors that fit a ragged descriptor. sequences: their number. softcap: 0 for none. same_bits:
-    whether every run gives the same bits.
+    It is made from tensors that fit a ragged descriptor. sequences: their number. same_bits: whether every run gives
+    the same bits.
     """
 
     def __init__(
         self, do: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, sequences: int,
-        causal: bool, window: int, scale: float, softcap: float, same_bits: bool,
+        options: Options, same_bits: bool,
     ) -> None:  # fmt: skip
         check_capability(q)
         (_, self.heads, head_dim), self.key_heads = q.shape, k.shape[1]
         self.box = box = box_of(head_dim)
-        kind = Mask(causal, 0, window).kind
-        tile, of_queries = backward_tiles(tiles_for(q.device), box, same_bits, kind, softcap > 0, queries=None)
+        kind, has_softcap = options.mask.kind, options.softcap > 0
+        tile, of_queries = backward_tiles(tiles_for(q.device), box, same_bits, kind, has_softcap, queries=None)
         self.added, self.sequences, self.device = of_queries is None, sequences, q.device.index
         rows = tile.BM if of_queries is None else of_queries.BM
         self.of_queries, self.of_keys = ShareList(sequences, rows), ShareList(sequences, tile.BN)
-        options = {
-            "GROUP": self.heads // self.key_heads,
-            "CAUSAL": causal,
-            "WINDOW": window,
-            "SOFTCAP": softcap > 0,
-        }
+        constants = {"GROUP": self.heads // self.key_heads, **options.constants}
         dq, dk, dv = (x.new_empty((1, *x.shape[1:])) for x in (q, k, v))
         of_dq = ragged_box(dq, rows, box)
         sums = torch.empty((1, WIDTH), dtype=torch.float32, device="meta")
@@ -67,22 +58,21 @@ class VarlenBackward:
         whole = {"BM": rows, "D": box, "num_warps": 8}
         read = ragged_box(o, rows, box), ragged_box(do, rows, box)
         self.launch_rows = Launches(lambda: varlen_rows, read, (), whole)
-        numbers = scale, softcap or 1.0
         written = ragged_box(dk, tile.BN, box), ragged_box(dv, tile.BN, box), of_sums
         self.launch_keys = Launches(
             lambda: varlen_dkdv,
             (*boxes_read(ragged_box, q, k, v, do, tile, box), *written),
-            numbers,
-            {**options, **constants_of(tile, box), "ADDED": self.added},
+            options.numbers,
+            {**constants, **tile.constants(box), "ADDED": self.added},
         )
         if of_queries is None:
-            self.launch_queries = Launches(lambda: varlen_dq_of_sums, (None, of_dq), (scale,), whole)
+            self.launch_queries = Launches(lambda: varlen_dq_of_sums, (None, of_dq), (options.scale,), whole)
         else:
             self.launch_queries = Launches(
                 lambda: varlen_dq,
                 (*boxes_read(ragged_box, q, k, v, do, of_queries, box), of_dq),
-                numbers,
-                {**options, **constants_of(of_queries, box)},
+                options.numbers,
+                {**constants, **of_queries.constants(box)},
             )
 
     def __call__(
@@ -126,16 +116,16 @@ def run_varlen_backward(
         return dq, dk, dv
     sequences = cu_seqlens_q.shape[0] - 1
     check_workspace(q, sequences)
-    same_bits = torch.are_deterministic_algorithms_enabled()
+    options, same_bits = Options.of(causal, window, scale, softcap), torch.are_deterministic_algorithms_enabled()
     dlse = None if dlse is None else dlse.contiguous().div(LN_2)
     do, q, k, v, o = given = tuple(for_ragged(x) for x in (do, q, k, v, o))
     known = (
-        *(x.stride() for x in given), *(x.shape[1:] for x in given), q.dtype, q.device, sequences, causal, window,
-        scale, softcap, same_bits, dlse is None,
+        *(x.stride() for x in given), *(x.shape[1:] for x in given), q.dtype, q.device, sequences,
+        options, same_bits, dlse is None,
     )  # fmt: skip
     launches = backwards.get(known)
     if launches is None:
-        made = VarlenBackward(do, q, k, v, o, sequences, causal, window, scale, softcap, same_bits)
+        made = VarlenBackward(do, q, k, v, o, sequences, options, same_bits)
         launches = backwards.keep(known, made)
     return launches(do, dlse, q, k, v, o, lse.contiguous(), cu_seqlens_q.contiguous(), cu_seqlens_k.contiguous())
 

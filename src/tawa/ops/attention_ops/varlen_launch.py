@@ -13,7 +13,8 @@ from typing import Any
 import torch
 
 from tawa.ops.attention_ops.launch import tiles_for, under_tawa
-from tawa.ops.attention_ops.tensors import fits_ragged, for_ragged, ragged_box
+from tawa.ops.attention_ops.options import Options
+from tawa.ops.attention_ops.tensors import boxes_of_parts, fits_ragged, for_ragged, in_parts, ragged_box
 from tawa.ops.attention_ops.tiles import varlen_tile
 from tawa.ops.calls.checks import check_capability
 from tawa.ops.calls.devices import multiprocessors, on_device
@@ -59,43 +60,28 @@ class Varlen:
     """
 
     def __init__(
-        self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, cu_seqlens_q: torch.Tensor, causal: bool, window: int,
-        scale: float, softcap: float,
-    ) -> None:  # fmt: skip
+        self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, cu_seqlens_q: torch.Tensor, options: Options
+    ) -> None:
         check_capability(q)
         _, self.heads, head_dim = q.shape
         self.values = v.shape[2]
         tile, boxes = varlen_tile(tiles_for(q.device), head_dim, self.values)
-        two = boxes.second > 0
+        self.boxes = boxes
         self.programs = multiprocessors(q.device) if tile.persistent else 0
         self.device = q.device.index
         o = q.new_empty((1, self.heads, self.values))
-        rows = (q, tile.BM), (k, tile.BN), (v, tile.BN), (o, tile.BM)
-        columns = [boxes.first, boxes.first, boxes.values, boxes.values]
-        if two:
-            columns += [boxes.second, boxes.second, boxes.of_v, boxes.of_v]
-        parts = list(zip(rows * (1 + two), columns, strict=True))
-        made = [ragged_box(x, count, width) if width else None for (x, count), width in parts]
-        self.two, self.two_of_v = two, boxes.of_v > 0
+        made = boxes_of_parts(ragged_box, q, k, v, o, tile, boxes)
         constants = {
             "GROUP": self.heads // k.shape[1],
-            "BM": tile.BM,
-            "BN": tile.BN,
-            "D": boxes.first,
-            **(boxes.constants if two else {}),
-            "CAUSAL": causal,
-            "WINDOW": window,
-            "SOFTCAP": softcap > 0,
+            **(boxes.constants if boxes.second else {}),
+            **options.constants,
             "PERSISTENT": tile.persistent,
-            "num_warps": tile.num_warps,
-            "num_stages": tile.num_stages,
-            **dict(tile.options),
+            **tile.constants(boxes.first),
         }
-        numbers = scale, softcap or 1.0
-        kernel = (lambda: attention_varlen_two_parts) if two else (lambda: attention_varlen)
-        self.attend = Launches(kernel, made, numbers, constants)
-        paired = tile.persistent and causal and not window
-        self.list = ShareList(cu_seqlens_q.shape[0] - 1, tile.BM, causal and not paired, paired)
+        kernel = (lambda: attention_varlen_two_parts) if boxes.second else (lambda: attention_varlen)
+        self.attend = Launches(kernel, made, options.numbers, constants)
+        paired = tile.persistent and options.mask.kind == "causal"
+        self.list = ShareList(cu_seqlens_q.shape[0] - 1, tile.BM, options.mask.causal and not paired, paired)
 
     def __call__(
         self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, cu_seqlens_q: torch.Tensor, cu_seqlens_k: torch.Tensor
@@ -104,31 +90,29 @@ class Varlen:
         total = q.shape[0]
         o = unwritten(q, (total, self.heads, self.values), q.dtype)
         lse = unwritten(q, (self.heads, total), torch.float32)
-        tensors: tuple[torch.Tensor | None, ...] = q, k, v, o
-        if self.two:
-            tensors = (*tensors, q, k, *((v, o) if self.two_of_v else (None, None)))
-        on_device(self.device, self._launch, tensors, lse, cu_seqlens_q, cu_seqlens_k, total)
+        parts = in_parts(q, k, v, o, self.boxes)
+        on_device(self.device, self._launch, parts, lse, cu_seqlens_q, cu_seqlens_k, total)
         return o, lse
 
     def _launch(
-        self, tensors: tuple[torch.Tensor | None, ...], lse: torch.Tensor, cu_seqlens_q: torch.Tensor,
+        self, parts: tuple[torch.Tensor | None, ...], lse: torch.Tensor, cu_seqlens_q: torch.Tensor,
         cu_seqlens_k: torch.Tensor, total: int,
     ) -> None:  # fmt: skip
         items, (most,) = self.list(cu_seqlens_q, cu_seqlens_k, total, self.heads)
         grid = (min(self.programs, most) if self.programs else most,)
-        self.attend(grid, (*tensors, lse, items, self.heads, total))
+        self.attend(grid, (*parts, lse, items, self.heads, total))
 
 
 def known_varlen(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, cu_seqlens_q: torch.Tensor, cu_seqlens_k: torch.Tensor,
-    causal: bool, window: int, scale: float, softcap: float,
+    options: Options,
 ) -> Varlen | None:  # fmt: skip
     """What to call on such tensors; None if some have to be copied, or are empty."""
     if not (has_work(q, k, cu_seqlens_q) and cu_seqlens_q.is_contiguous() and cu_seqlens_k.is_contiguous()):
         return None
     if not all(fits_ragged(x) for x in (q, k, v)):
         return None
-    return Varlen(q, k, v, cu_seqlens_q, causal, window, scale, softcap)
+    return Varlen(q, k, v, cu_seqlens_q, options)
 
 
 def has_work(q: torch.Tensor, k: torch.Tensor, cu_seqlens_q: torch.Tensor) -> bool:
@@ -145,5 +129,5 @@ def run_varlen(
         lse = unwritten(q, (q.shape[1], q.shape[0]), torch.float32)
         return unwritten(q, (*q.shape[:2], v.shape[2]), q.dtype).zero_(), lse.fill_(float("-inf"))
     q, k, v = for_ragged(q), for_ragged(k), for_ragged(v)
-    run = Varlen(q, k, v, cu_seqlens_q, causal, window, scale, softcap)
+    run = Varlen(q, k, v, cu_seqlens_q, Options.of(causal, window, scale, softcap))
     return run(q, k, v, cu_seqlens_q.contiguous(), cu_seqlens_k.contiguous())

@@ -11,11 +11,11 @@ from typing import Any, Literal, overload
 
 import torch
 
-from tawa.ops.attention_ops.checks import check_options
+from tawa.ops.attention_ops.checks import check_lengths, check_packed
 from tawa.ops.attention_ops.derivatives import gradients, keep
 from tawa.ops.attention_ops.launch import LN_2
+from tawa.ops.attention_ops.options import Options, options_of
 from tawa.ops.attention_ops.varlen_backward import run_varlen_backward
-from tawa.ops.attention_ops.varlen_checks import check_lengths, check_packed
 from tawa.ops.attention_ops.varlen_launch import Varlen, known_varlen, run_varlen
 from tawa.ops.calls.autocast import autocast
 from tawa.ops.calls.operators import defined, derived, not_derived
@@ -115,6 +115,7 @@ def attention_varlen(
         DeviceError: the tensors are not on one CUDA device.
     """
     q, k, v = autocast(q, k, v)
+    known: tuple[Any, ...] | None = None
     call = None
     if (
         is_plain(q, k, v, cu_seqlens_q, cu_seqlens_k)
@@ -130,34 +131,21 @@ def attention_varlen(
             window, softcap,
         )  # fmt: skip
         call = _calls.get(known)
-        if call is None:
-            call = _call_of(q, k, v, cu_seqlens_q, cu_seqlens_k, causal, scale, window, softcap)
-            if call.run is not None:
-                _calls.keep(known, call)
     if call is None:
-        return _by_dispatcher(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, causal, scale, window,
-                              softcap, return_lse)  # fmt: skip
+        check_packed(q, k, v, cu_seqlens_q, cu_seqlens_k)
+        options = options_of(q, causal=causal, scale=scale, window=window, softcap=softcap)
+        if known is None:  # through the operator: torch.compile traces it, transforms and modes see it
+            check_lengths(q, k, v, max_seqlen_q, max_seqlen_k)
+            o, lse = _forward(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, *options.flat)
+            return (o, lse * LN_2) if return_lse else o
+        call = _Call(options, known_varlen(q, k, v, cu_seqlens_q, cu_seqlens_k, options))
+        if call.run is not None:
+            _calls.keep(known, call)
     check_lengths(q, k, v, max_seqlen_q, max_seqlen_k)
     if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad) and autograd_is_on():
-        options = call.causal, call.window, call.scale, call.softcap
-        o, lse = _derivative.of(call, (q, k, v), cu_seqlens_q, cu_seqlens_k, max_seqlen_q, *options)
+        o, lse = _derivative.of(call, (q, k, v), cu_seqlens_q, cu_seqlens_k, max_seqlen_q, *call.options.flat)
     else:
         o, lse = call(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q)
-    return (o, lse * LN_2) if return_lse else o
-
-
-def _by_dispatcher(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, cu_seqlens_q: torch.Tensor, cu_seqlens_k: torch.Tensor,
-    max_seqlen_q: int, max_seqlen_k: int, causal: bool, scale: float | None, window: int | None, softcap: float | None,
-    return_lse: bool,
-) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
-    """As `attention_varlen`, through the operator: torch.compile traces it, transforms and modes see it."""
-    check_packed(q, k, v, cu_seqlens_q, cu_seqlens_k)
-    check_lengths(q, k, v, max_seqlen_q, max_seqlen_k)
-    factor = q.shape[2] ** -0.5 if scale is None else float(scale)
-    check_options(q, causal=causal, diagonal=0, scale=factor, window=window, softcap=softcap, alibi=None)
-    o, lse = _forward(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, causal, window or 0, factor,
-                      float(softcap or 0.0))  # fmt: skip
     return (o, lse * LN_2) if return_lse else o
 
 
@@ -171,10 +159,7 @@ class _Call:
     run: None if tensors may have to be copied, or are empty.
     """
 
-    causal: bool
-    window: int
-    scale: float
-    softcap: float
+    options: Options
     run: Varlen | None
 
     def __call__(
@@ -184,21 +169,8 @@ class _Call:
         """O and the base-2 logarithms of the sums. options: those of the call."""
         aligned = (q.data_ptr() | k.data_ptr() | v.data_ptr()) % TMA_BYTES == 0
         if self.run is None or not (aligned and longest and q.shape[0] and k.shape[0]):
-            return run_varlen(q, k, v, cu_seqlens_q, cu_seqlens_k, longest, self.causal, self.window, self.scale,
-                              self.softcap)  # fmt: skip
+            return run_varlen(q, k, v, cu_seqlens_q, cu_seqlens_k, longest, *self.options.flat)
         return self.run(q, k, v, cu_seqlens_q, cu_seqlens_k)
-
-
-def _call_of(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, cu_seqlens_q: torch.Tensor, cu_seqlens_k: torch.Tensor,
-    causal: bool, scale: float | None, window: int | None, softcap: float | None,
-) -> _Call:  # fmt: skip
-    """Checks the arguments of a call, as `_by_dispatcher`, but for what may differ in calls like it."""
-    check_packed(q, k, v, cu_seqlens_q, cu_seqlens_k)
-    factor = q.shape[2] ** -0.5 if scale is None else float(scale)
-    check_options(q, causal=causal, diagonal=0, scale=factor, window=window, softcap=softcap, alibi=None)
-    options = bool(causal), window or 0, factor, float(softcap or 0.0)
-    return _Call(*options, known_varlen(q, k, v, cu_seqlens_q, cu_seqlens_k, *options))
 
 
 _calls: KnownCalls[_Call] = KnownCalls()

@@ -6,8 +6,6 @@ functions here are plain PyTorch, for any device; they are called once for a lay
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 from tawa.ops.calls.checks import ArgumentError, name_of, shape_of
@@ -135,23 +133,3 @@ def repack(
             )
     numbers = None if zeros is None else foreign_zeros(zeros, format).to(scales.dtype).contiguous()
     return _packed(foreign_codes(qweight, format), "int4"), scales.contiguous(), numbers
-
-
-def widened(
-    qweight: torch.Tensor, scales: torch.Tensor, zeros: torch.Tensor | None, K: int, group_size: int | None,
-    format: str, dtype: Any = torch.float64,
-) -> torch.Tensor:  # fmt: skip
-    """The weights (N, K) that packed ones stand for: what `weight_only_mm` multiplies with, but for rounding."""
-    if format in FOREIGN:
-        codes, offset = foreign_codes(qweight, format), 8
-        numbers = None if zeros is None else foreign_zeros(zeros, format)
-    else:
-        codes, offset, numbers = unpack_weights(qweight, K, format), {"int4": 8, "int8": 128}.get(format, 0), zeros
-    if format in FP8_FORMATS.values():
-        kind = next(it for it, name in FP8_FORMATS.items() if name == format)
-        values = codes.to(torch.uint8).view(kind).to(dtype)
-    else:
-        values = codes.to(dtype)
-    group = torch.arange(K, device=qweight.device) // (group_size or K)
-    zero: Any = offset if numbers is None else numbers.to(dtype).t()[:, group]
-    return (values - zero) * scales.to(dtype).t()[:, group]

@@ -70,7 +70,7 @@ class Budget:
 
     num_warps: of one consumer group. num_stages: of the launch. shared_bytes: the limit of one CTA. shared: shared
         memory in addition to the rings.
-    registers: of the wgmmas. operand_bits: the width of the widest element in a ring.
+    registers: of the wgmmas.
     producer_registers: per thread of the producer. max_registers: ``maxnreg`` of the launch, or None. cap: on registers
         at kernel entry, if a Plan pins it; 0 for none.
     groups: consumer groups. own: names of channels for which each group has a ring of its own.
@@ -88,7 +88,6 @@ class Budget:
     shared_bytes: int
     shared: SharedInfo
     registers: RegisterInfo
-    operand_bits: int
     max_registers: int | None = None
     cap: int | None = None
     groups: int = 1

@@ -24,7 +24,7 @@ from tawa.analysis.memory.provenance import stores_must_not_wait
 from tawa.analysis.names import name_of
 from tawa.analysis.resources import shared_beside_rings, wgmma_registers
 from tawa.analysis.rings.channels import channels_of_groups, find_channels, outer_channels
-from tawa.analysis.rings.loads import DotLoadInfo, find_dot_loads, operand_bits
+from tawa.analysis.rings.loads import DotLoadInfo, find_dot_loads
 from tawa.analysis.rings.sent_numbers import NUMBER_PAYLOAD, SLOT_BYTES, SentInfo
 from tawa.declines import no_space, not_expected
 from tawa.dialects.scf import enclosing_loops
@@ -356,7 +356,6 @@ def budget_of(
             frozenset(correction.ops) if correction is not None else (),
         ).with_beside(sum(it.total_bytes for it in factors)),
         wgmma_registers(module, target.num_warps),
-        operand_bits(loads),
         limit,
         pins.max_registers,
         target.groups,

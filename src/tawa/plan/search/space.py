@@ -363,7 +363,6 @@ def expected_counts(space: Space, plan: Plan) -> Counts:
         SHARED_BYTES,
         SharedInfo(plan.programs * staged, inside, behind, plan.programs * transposed),
         registers,
-        operand_bits=max((dot.bits for dot in workload.dots), default=0),
         max_registers=space.max_registers,
         groups=groups,
         outer=frozenset({_OUTER}),

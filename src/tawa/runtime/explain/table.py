@@ -14,7 +14,7 @@ from rich.text import Text
 
 from tawa.machine.machines import MACHINES
 from tawa.machine.nvidia import SHARED_BYTES
-from tawa.verify.verdict import ALL_RUNS
+from tawa.verify.witness import said_by
 
 if TYPE_CHECKING:
     from tawa.plan.reasons import Decision
@@ -93,9 +93,9 @@ def _alike(decision: Decision) -> tuple[str, str, str, str]:
     return decision.field.partition(".")[0], decision.value, decision.by, decision.reason
 
 
-def as_text(renderable: Any, width: int = 100) -> str:
-    """The text that a terminal of `width` columns would show, without colours."""
-    console = Console(file=io.StringIO(), width=width, color_system=None, force_jupyter=False)
+def as_text(renderable: Any) -> str:
+    """The text that a terminal of 100 columns would show, without colours."""
+    console = Console(file=io.StringIO(), width=100, color_system=None, force_jupyter=False)
     console.print(renderable)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue().rstrip()
@@ -112,16 +112,13 @@ def protocol_text(explanation: Explanation) -> str:
     if found is None:
         return "not checked (TAWA_VERIFY=off)"
     assuming = f" (assuming {'; '.join(found['assumptions'])})" if found["assumptions"] else ""
+    text = f"{found['verdict']}: {said_by(found)}{assuming}"
+    if found["verdict"] in ("proved", "refuted"):
+        return text
     longer = "; TAWA_VERIFY=full looks longer" if explanation.verification == "fast" else ""
-    if found["verdict"] == "proved":
-        return f"proved: {ALL_RUNS}{assuming}"
-    if found["verdict"] == "checked":
-        place = f" ({found['location']})" if found["location"] else ""
-        return f"checked: {found['bound']}{assuming}; not proved: {found['left']}{place}{longer}"
-    if found["verdict"] == "refuted":
-        what = f"{found['kind']}: {found['message'].removeprefix(found['kind'] + ': ')}"
-        return f"refuted: {what}{assuming}"
-    return f"unknown: {found['reason']}{assuming}{longer}"
+    place = f" ({found['location']})" if found["location"] else ""
+    left = f"; not proved: {found['left']}{place}" if found["left"] is not None else ""
+    return f"{text}{left}{longer}"
 
 
 def _shares(explanation: Explanation) -> str:

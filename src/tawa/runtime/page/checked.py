@@ -8,9 +8,9 @@ from tawa.runtime.explain.explicit import NamedProgram
 from tawa.runtime.explain.source import source_of_kernel
 from tawa.runtime.page.page import Section, page
 from tawa.runtime.page.source import source_content, styles_of
-from tawa.runtime.page.verdict import fault_of, steps_of, summary_of, verdict_content
+from tawa.runtime.page.verdict import steps_of, summary_of, verdict_content
 from tawa.verify.verdict import Verdict
-from tawa.verify.witness import verdict_to_dict
+from tawa.verify.witness import fault_of, verdict_to_dict
 
 
 def verdict_page(name: str, verdict: Verdict, module: Module | None, note: str = "") -> str:

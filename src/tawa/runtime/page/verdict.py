@@ -8,6 +8,7 @@ from typing import Any
 
 from tawa.html import Child, Element, element, table
 from tawa.verify.verdict import ALL_RUNS
+from tawa.verify.witness import fault_of, said_by
 
 _MEANINGS = {
     "proved": f"No deadlock and no race: {ALL_RUNS}.",
@@ -44,14 +45,7 @@ def verdict_content(found: Mapping[str, Any] | None, names: Mapping[str, str]) -
 
 def summary_of(found: Mapping[str, Any]) -> str:
     """A verdict in one line."""
-    return f"{found['verdict']}: {fault_of(found) or found['reason'] or found['bound'] or ALL_RUNS}"
-
-
-def fault_of(found: Mapping[str, Any]) -> str:
-    """What goes wrong in a refuted program, with its kind; else empty."""
-    if not found["kind"]:
-        return ""
-    return f"{found['kind']}: {found['message'].removeprefix(found['kind'] + ': ')}"
+    return f"{found['verdict']}: {said_by(found)}"
 
 
 def steps_of(found: Mapping[str, Any] | None) -> list[dict[str, Any]]:

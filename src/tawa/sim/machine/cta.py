@@ -47,13 +47,12 @@ _LAND_BEFORE: dict[Kind, frozenset[Kind]] = {
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One protocol step of a partition. tick: its index in the run. target: the name of the barrier, ring or buffer.
+    """One protocol step of a partition. target: the name of the barrier, ring or buffer.
 
     action: "issue" or "land" plus a `Kind`; "wait" (blocked) and "pass" at a barrier; "arrive", "expect", "fence",
     "local_store", "wgmma wait", "store wait", "tmem_load", "tmem_store"; "put", "get", "consumed" at the aref level.
     """
 
-    tick: int
     program: tuple[int, int, int]
     partition: str
     action: str
@@ -236,7 +235,7 @@ class Cta:
         self, who: str, op: Operation, action: str, target: str = "", slot: int | None = None, parity: int | None = None
     ) -> None:
         """Appends an event."""
-        event = Event(len(self.events), self.program, who, action, target, slot, parity, self.place(op))
+        event = Event(self.program, who, action, target, slot, parity, self.place(op))
         self.events.append(event)
 
     # -- asynchronous work ---------------------------------------------------------------------------------------

@@ -192,20 +192,16 @@ def _clamp(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
     return [np.fmin(np.fmax(value, low), high)]
 
 
-def _high(signed: bool) -> Handler:
-    """The upper half of a product."""
-
-    def run(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
-        element = element_of(op.result.type)
-        bits = width(element)
-        exact = [np.asarray(a if signed else as_unsigned(a, element)).astype(object) for a in args]
-        high = (exact[0] * exact[1]) >> bits
-        if is_tile(args[0]):
-            mask = (1 << bits) - 1
-            return [np.asarray(high & mask).astype(f"u{bits // 8}").view(register_dtype(element))]
-        return [wrap(int(high), element)]
-
-    return run
+def _high(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
+    """The upper half of a product, without sign."""
+    element = element_of(op.result.type)
+    bits = width(element)
+    exact = [np.asarray(as_unsigned(a, element)).astype(object) for a in args]
+    high = (exact[0] * exact[1]) >> bits
+    if is_tile(args[0]):
+        mask = (1 << bits) - 1
+        return [np.asarray(high & mask).astype(f"u{bits // 8}").view(register_dtype(element))]
+    return [wrap(int(high), element)]
 
 
 def _assume(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
@@ -274,7 +270,7 @@ ELEMENTWISE: dict[str, Handler] = by_name(
         tt.BitcastOp: _bitcast,
         tt.FpToFpOp: _fp_to_fp,
         tt.ClampFOp: _clamp,
-        tt.MulhiUIOp: _high(signed=False),
+        tt.MulhiUIOp: _high,
         tt.PreciseDivFOp: _float(np.divide),
         tt.ApproxDivFOp: _float(np.divide),
         tt.PreciseSqrtOp: _float(np.sqrt),

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from math import gcd, lcm
+from math import gcd, inf, isfinite, lcm
 
 from tawa.symbolic.host.expr import Apply, Argument, Condition, HostValue, Number
-from tawa.symbolic.host.ranges import ANY, Domain, Range, direction, is_total, range_of
+from tawa.symbolic.host.ranges import ANY, Domain, direction, is_total, range_of
 from tawa.symbolic.host.simplify import simplified_value, sum_of, terms_of
+from tawa.symbolic.range import Range
 
 _ROUNDS = 8
 
@@ -100,7 +101,8 @@ def narrowed(domain: Domain, clauses: Iterable[Clause]) -> Domain:
     found = dict(domain)
     for it in clauses:
         if isinstance(it.value, Argument):
-            limits = Range(it.least, it.most, it.multiple)
+            least = -inf if it.least is None else it.least
+            limits = Range(least, inf if it.most is None else it.most, it.multiple)
             found[it.value.index] = found.get(it.value.index, ANY).and_also(limits)
     return found
 
@@ -148,21 +150,20 @@ def _nonzero(value: HostValue, domain: Domain) -> list[Clause]:
         return [NEVER]
     if limits.is_natural:
         return _at_least(value, 1, domain)
-    away = limits.high is not None and limits.high < 0
-    return [] if away else [Clause(value, nonzero=True)]
+    return [] if limits.high < 0 else [Clause(value, nonzero=True)]
 
 
 def _at_most(value: HostValue, most: int, domain: Domain) -> list[Clause]:
     limits = range_of(value, domain)
-    if limits.high is not None and limits.high <= most:
+    if limits.high <= most:
         return []
-    if limits.low is not None and limits.low > most:
+    if limits.low > most:
         return [NEVER]
     match value:
         case Apply("largest", operands):
             return [part for it in operands for part in _at_most(it, most, domain)]
         case Apply("smallest", operands):
-            possible = [it for it in operands if (low := range_of(it, domain).low) is None or low <= most]
+            possible = [it for it in operands if range_of(it, domain).low <= most]
             return _one_of(value, possible, None, most, domain)
         case Apply("divide", (dividend, Number(n))) if n > 0:
             return _at_most(dividend, n * most + n - 1 if most >= 0 else n * most, domain)
@@ -174,15 +175,15 @@ def _at_most(value: HostValue, most: int, domain: Domain) -> list[Clause]:
 
 def _at_least(value: HostValue, least: int, domain: Domain) -> list[Clause]:
     limits = range_of(value, domain)
-    if limits.low is not None and limits.low >= least:
+    if limits.low >= least:
         return []
-    if limits.high is not None and limits.high < least:
+    if limits.high < least:
         return [NEVER]
     match value:
         case Apply("smallest", operands):
             return [part for it in operands for part in _at_least(it, least, domain)]
         case Apply("largest", operands):
-            possible = [it for it in operands if (high := range_of(it, domain).high) is None or high >= least]
+            possible = [it for it in operands if range_of(it, domain).high >= least]
             return _one_of(value, possible, least, None, domain)
         case Apply("divide", (dividend, Number(n))) if n > 0:
             return _at_least(dividend, n * least if least > 0 else n * (least - 1) + 1, domain)
@@ -275,7 +276,7 @@ def _threshold(value: HostValue, least: int | None, most: int | None, domain: Do
     if len(unknown) != 1 or not way or isinstance(value, Argument):
         return same
     limits = domain.get(unknown[0], ANY)
-    if limits.low is None or limits.high is None:
+    if not (isfinite(limits.low) and isfinite(limits.high)):
         return same
     fixed = {index: it.value or 0 for index, it in domain.items() if it.value is not None}
 
@@ -284,7 +285,7 @@ def _threshold(value: HostValue, least: int | None, most: int | None, domain: Do
         return same[0].holds([values.get(index, 0) for index in range(max(values) + 1)])
 
     rising = (way > 0) == (least is not None)  # holds from some argument on
-    low, high = limits.low, limits.high
+    low, high = int(limits.low), int(limits.high)
     if not holds(high if rising else low):
         return [NEVER]
     if holds(low if rising else high):

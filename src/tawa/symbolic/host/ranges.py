@@ -1,4 +1,4 @@
-"""Ranges of host expressions: bounds and divisors of a `HostValue`.
+"""The ranges of host expressions (`HostValue`).
 
     K in 16, 32, …          (K + 63) // 64   →   1 or more
     programs from 1 on      ceil(programs / 132)   →   1 or more, growing with programs
@@ -10,49 +10,11 @@ bounds, and is a multiple of 1.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from math import gcd, lcm
+from functools import reduce
+from math import gcd, isfinite
 
 from tawa.symbolic.host.expr import Apply, Argument, HostValue, Number
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """``low <= value <= high`` (None: no bound), and a multiple of `multiple`; 0 is a multiple of 0 alone."""
-
-    low: int | None = None
-    high: int | None = None
-    multiple: int = 1
-
-    @property
-    def value(self) -> int | None:
-        """The only value of the range; None where there are several."""
-        return self.low if self.low == self.high else None
-
-    @property
-    def is_natural(self) -> bool:
-        """Whether no value is negative."""
-        return self.low is not None and self.low >= 0
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether the range has no value."""
-        return self.low is not None and self.high is not None and self.low > self.high
-
-    def tightened(self) -> Range:
-        """The same values, with bounds rounded inwards to multiples."""
-        if self.multiple < 2:
-            return self
-        low = None if self.low is None else -(-self.low // self.multiple) * self.multiple
-        high = None if self.high is None else self.high // self.multiple * self.multiple
-        return Range(low, high, self.multiple)
-
-    def and_also(self, other: Range) -> Range:
-        """The intersection."""
-        lows = [it for it in (self.low, other.low) if it is not None]
-        highs = [it for it in (self.high, other.high) if it is not None]
-        return Range(max(lows, default=None), min(highs, default=None), lcm(self.multiple, other.multiple)).tightened()
-
+from tawa.symbolic.range import Range
 
 ANY = Range()
 Domain = Mapping[int, Range]
@@ -72,7 +34,7 @@ def range_of(value: HostValue, domain: Domain) -> Range:
     """The range of a value over the arguments for which it can be computed."""
     match value:
         case Number(number):
-            return Range(number, number, abs(number))
+            return Range.number(number)
         case Argument():
             return domain.get(value.index, ANY).tightened()
         case Apply():
@@ -131,56 +93,27 @@ def _divisor(value: Apply) -> int | None:
 def _applied(value: Apply, domain: Domain) -> Range:
     ranges = [range_of(it, domain) for it in value.operands]
     lows, highs = [it.low for it in ranges], [it.high for it in ranges]
-    known_lows, known_highs = ([it for it in bounds if it is not None] for bounds in (lows, highs))
     common = gcd(*(it.multiple for it in ranges))
     match value.operator:
         case "sum":
-            return Range(_sum(lows), _sum(highs), common)
+            return reduce(Range.plus, ranges)
         case "product":
-            found = ranges[0]
-            for other in ranges[1:]:
-                found = _product(found, other)
-            return found
+            return reduce(Range.times, ranges)
         case "smallest":
-            low = min(known_lows) if len(known_lows) == len(lows) else None
-            return Range(low, min(known_highs, default=None), common)
+            return Range(min(lows), min(highs), common)
         case "largest":
-            high = max(known_highs) if len(known_highs) == len(highs) else None
-            return Range(max(known_lows, default=None), high, common)
+            return Range(max(lows), max(highs), common)
         case "divide" | "ceiling":
             return _quotient(value, ranges[0])
         case "remainder":
             return _rest(value, ranges[0])
 
 
-def _sum(bounds: list[int | None]) -> int | None:
-    known = [it for it in bounds if it is not None]
-    return sum(known) if len(known) == len(bounds) else None
-
-
-def _product(left: Range, right: Range) -> Range:
-    multiple = left.multiple * right.multiple
-    if None not in (left.low, left.high, right.low, right.high):
-        ends = [
-            a * b for a in (left.low, left.high) for b in (right.low, right.high) if a is not None and b is not None
-        ]
-        return Range(min(ends), max(ends), multiple)
-    for one, other in ((left, right), (right, left)):
-        factor = one.value
-        if factor is not None:
-            ends = [None if end is None else end * factor for end in (other.low, other.high)]
-            low, high = ends if factor > 0 else reversed(ends)
-            return Range(low, high, multiple) if factor else Range(0, 0, 0)
-    if left.low is not None and right.low is not None and left.low >= 0 and right.low >= 0:
-        return Range(left.low * right.low, None, multiple)
-    return Range(multiple=multiple)
-
-
 def _quotient(value: Apply, of: Range) -> Range:
     divisor = _divisor(value)
     if not divisor or (divisor < 0 and value.operator == "ceiling"):
         return ANY
-    ends = [None if end is None else _computed(value, end) for end in (of.low, of.high)]
+    ends = [_computed(value, int(end)) if isfinite(end) else end / divisor for end in (of.low, of.high)]
     low, high = ends if divisor > 0 else reversed(ends)
     return Range(low, high, of.multiple // abs(divisor) if of.multiple % divisor == 0 else 1)
 
@@ -196,6 +129,4 @@ def _rest(value: Apply, of: Range) -> Range:
     if of.multiple % divisor == 0:
         return Range(0, 0, 0)
     most = abs(divisor) - 1
-    high = most if of.high is None else max(0, min(most, of.high))
-    low = -most if of.low is None else min(0, max(-most, of.low))
-    return Range(low, high, gcd(of.multiple, divisor))
+    return Range(min(0, max(-most, of.low)), max(0, min(most, of.high)), gcd(of.multiple, divisor))

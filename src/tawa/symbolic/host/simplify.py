@@ -169,12 +169,7 @@ def _quotient(operator: Operator, dividend: HostValue, by: HostValue, domain: Do
         carried += 1 if operator == "ceiling" and kept else 0
         return _joined(out, carried, Apply("divide", (sum_of(rest), Number(n))) if rest else None)
     limits = range_of(inside, domain)
-    if (
-        operator == "divide"
-        and limits.low is not None
-        and limits.high is not None
-        and 0 <= limits.low <= limits.high < n
-    ):
+    if operator == "divide" and 0 <= limits.low <= limits.high < n:
         return _joined(out, carried, None)
     if operator == "divide" and kept == n - 1:
         return _joined(out, carried, Apply("ceiling", (sum_of(rest), Number(n))))
@@ -202,7 +197,7 @@ def _remainder(dividend: HostValue, by: HostValue, domain: Domain) -> HostValue:
     if not isinstance(by, Number) or by.value < 1 or not is_total(dividend):
         return same
     limits = range_of(dividend, domain)
-    if limits.low is not None and limits.high is not None and -by.value < limits.low and limits.high < by.value:
+    if -by.value < limits.low and limits.high < by.value:
         return dividend
     return same
 

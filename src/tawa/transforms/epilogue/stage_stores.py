@@ -71,8 +71,6 @@ from tawa.transforms.epilogue.column_slices import column_slices
 from tawa.transforms.partition.transpose_tile import box_of
 from tawa.transforms.result import PassResult
 
-CURE = "fewer slices for this store in the Plan"
-
 
 @dataclass(frozen=True, slots=True)
 class StageStores:

@@ -53,7 +53,16 @@ from tawa.dialects.declare.declaration import address_of
 from tawa.dialects.effects import effects_of, is_plain_load, is_pure, orders_programs
 from tawa.dialects.parameters import TILE_COUNTER
 from tawa.dialects.scf import ConditionOp, ForOp, WhileOp, YieldOp
-from tawa.dialects.tt import RELAXED, AtomicRMWOp, FuncOp, GetNumProgramsOp, GetProgramIdOp, LoadOp, RmwKind
+from tawa.dialects.tt import (
+    RELAXED,
+    AtomicRMWOp,
+    FuncOp,
+    GetNumProgramsOp,
+    GetProgramIdOp,
+    LoadOp,
+    RmwKind,
+    structured_kernel,
+)
 from tawa.ir import Block, Builder, Module, Operation, Region, Value, ValueMap, Worklist, clone_op, source_of
 from tawa.ir.attributes import int_attr
 from tawa.remarks import Remark
@@ -80,10 +89,9 @@ class DynamicTiles:
 
 def loop_over_tiles(module: Module) -> ForOp | Remark:
     """Finds the loop over the tiles of a program. A remark says why the kernel has no such loop, or needs its order."""
-    functions = [view for op in module.body.ops if (view := FuncOp.of(op))]
-    if len(functions) != 1 or not functions[0].structured:
+    function = structured_kernel(module)
+    if function is None:
         return _declined(module, None, "the kernel has more than one function, or branches between blocks")
-    function = functions[0]
     for op in function.op.walk():
         if orders_programs(op):
             return _declined(

@@ -119,7 +119,6 @@ class _Finder:
             puts = {at: 1 << fresh for at, it in enumerate(part.code) if it[0] == Code.PUT and it[3]}
             reach.append(reached(part.uses, asked_of(part, found) | puts))
         positive = tuple((step, self.places[step]) for step in self.positive if not is_positive(step))
-        caps = frozenset(site.cap for found in sites for site in found.values() if site.cap is not None)
         return Questions(
             sites,
             self.flags,
@@ -128,7 +127,6 @@ class _Finder:
             self.least,
             self.most,
             fresh,
-            caps,
             self.asked,
             tuple(self.compared),
             positive,

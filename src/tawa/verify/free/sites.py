@@ -54,7 +54,6 @@ class Questions:
     least: dict[int, int]  # lower bounds of unknowns: of large constant trip counts, and by facts
     most: dict[int, int]  # upper bounds of unknowns, by facts
     fresh: int  # the bit in `reach` of a put that does not wait
-    caps: frozenset[int] = frozenset()  # unknowns that end a stage
     asked: dict[int, Asked] = field(default_factory=dict[int, Asked])
     """The number that an unknown comes from, if it is one: the upper bound of a loop, or a condition."""
     compared: tuple[Term, ...] = ()
