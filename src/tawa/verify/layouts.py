@@ -33,9 +33,7 @@ from tawa.dialects.arith import (
     CmpIOp,
     ConstantOp,
     MulFOp,
-    NegFOp,
     Predicate,
-    SelectOp,
     SubFOp,
     constant_int,
 )
@@ -43,6 +41,7 @@ from tawa.dialects.builtin import PoisonOp
 from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.effects import is_pure
 from tawa.dialects.inline.markers import RoundedProductOp, SameNumberOp
+from tawa.dialects.rounding import UNROUNDED, rounds_alike, straight_rounds_alike
 from tawa.dialects.scf import CONTROL, ENDS, ForOp, IfOp
 from tawa.dialects.ttg import (
     AsyncCommitGroupOp,
@@ -58,10 +57,9 @@ from tawa.verify.changing_memory import changing_loads
 _SOURCES = op_names(ConstantOp, tt.MakeRangeOp, tt.SplatOp, PoisonOp)
 _EACH = CONTROL | ENDS | _SOURCES | op_names(
     tt.AddPtrOp, tt.BitcastOp, tt.BroadcastOp, tt.ClampFOp, tt.ExpandDimsOp, tt.FpToFpOp, tt.IntToPtrOp, tt.LoadOp,
-    tt.PreciseDivFOp, tt.PtrToIntOp, tt.StoreOp,
+    tt.PreciseDivFOp, tt.PreciseSqrtOp, tt.PtrToIntOp, tt.StoreOp,
 )  # fmt: skip
 _SUMS = op_names(AddFOp, SubFOp)
-_UNROUNDED = op_names(SelectOp, NegFOp, tt.BroadcastOp, tt.ExpandDimsOp, tt.ReshapeOp, tt.TransOp)
 _TENSOR = re.compile(r"tensor<([\dx]+)(!tt\.ptr<\w+>|\w+), .*>")
 _NO_FASTMATH = "#arith.fastmath<none>"
 _ROUNDED = "is rounded before it is added in one program only"
@@ -161,11 +159,11 @@ class _Comparison:
         if len(end) != 1 or list(map(self._number, end[0].operands)) != results:
             return "otherwise, its results are others"
         trips, end = _known_trips(IfOp(choice).condition, still), list(self._effects(straight))
-        if trips is None or len(end) != 1:
+        if trips is None or len(end) != 1 or len(list(self._effects(still.body))) != 1:
             return "the number of iterations is not known, or they do more than compute"
         if list(map(self._number, end[0].operands)) != self._after(still, trips):
             return "iterations give other values"
-        if not all(map(_is_rounded_alike, straight.ops)):
+        if not rounds_alike(still) or not straight_rounds_alike(straight):
             return "a known mask decides how a sum is rounded"
         for result, number in zip(choice.results, results, strict=True):
             self.numbers[result] = number
@@ -300,12 +298,6 @@ def _next(token: Value, kind: type[AsyncCommitGroupOp] | type[AsyncWaitOp]) -> O
     return users[0] if len(users) == 1 else None
 
 
-def _is_rounded_alike(op: Operation) -> bool:
-    """Whether LLVM rounds a sum alike whether or not it knows the masks of its terms."""
-    products = [it for it in op.operands if _holds_product(it)] if op.name in _SUMS else []
-    return all(MulFOp.matches(it.defining_op) and len(it.uses) == 1 for it in products)
-
-
 def _text(block: Block) -> object:
     """The operations of a block without regions, apart from the names of its values."""
     places: dict[Value, object] = {it: (it.index, it.type) for it in block.args}
@@ -320,7 +312,7 @@ def _text(block: Block) -> object:
 def _known_trips(condition: Value, loop: ForOp) -> int | None:
     """The iterations of a loop that counts from 0 by ones, where a condition is true; None if they are not known."""
     op = condition.defining_op
-    if op is None or constant_int(loop.lower) != 0 or constant_int(loop.step) != 1:
+    if op is None or loop.unsigned or constant_int(loop.lower) != 0 or constant_int(loop.step) != 1:
         return None
     if AndIOp.matches(op):
         return next((it for operand in op.operands if (it := _known_trips(operand, loop)) is not None), None)
@@ -370,4 +362,4 @@ def _shape(value: Value) -> object:
 def _holds_product(value: Value) -> bool:
     """Whether a value is a product, or one that operations only choose, negate or repeat, without a conversion."""
     op = value.defining_op
-    return MulFOp.matches(op) or (op is not None and op.name in _UNROUNDED and any(map(_holds_product, op.operands)))
+    return MulFOp.matches(op) or (op is not None and op.name in UNROUNDED and any(map(_holds_product, op.operands)))
