@@ -15,8 +15,14 @@ from tawa.dialects import arith, tt
 from tawa.dialects.arith import (
     AddFOp,
     AndIOp,
+    CmpFOp,
+    CmpIOp,
     ConstantOp,
     ExtFOp,
+    MaxSIOp,
+    MaxUIOp,
+    MinSIOp,
+    MinUIOp,
     MulFOp,
     MulIOp,
     NegFOp,
@@ -39,8 +45,9 @@ UNROUNDED = op_names(
 """Operations that round nothing. LLVM may fold a selection."""
 _RESIZED = op_names(ExtFOp, TruncFOp, tt.FpToFpOp)
 _SUMS = op_names(AddFOp, SubFOp, FmaOp)
-_CONSTANT = op_names(ConstantOp, PoisonOp, tt.MakeRangeOp)
-_ONE_DECIDES = op_names(SelectOp, AndIOp, MulIOp, OrIOp)
+_KNOWN = op_names(ConstantOp, PoisonOp, tt.MakeRangeOp, CmpIOp, CmpFOp)
+_ONE_DECIDES = op_names(SelectOp, AndIOp, MulIOp, OrIOp, MaxSIOp, MaxUIOp, MinSIOp, MinUIOp)
+_ZERO_OF_ZEROS = (UNROUNDED | _ONE_DECIDES | op_names(AddFOp)) - op_names(NegFOp)
 _ELEMENTWISE = ("arith.", "math.")
 _NO, _ZERO, _OTHER = 0, 1, 2
 
@@ -57,24 +64,23 @@ def products_of(value: Value) -> list[Operation]:
     return found
 
 
-def rounds_alike(loop: ForOp) -> bool:
-    """Whether the sums of a loop round the same products in straight code, where LLVM knows the masks."""
-    known = _Known({loop.induction: _OTHER})
-    args = list(zip(loop.iter_args, loop.inits, loop.yielded, strict=True))
-    for arg, init, _ in args:
-        known.numbers[arg] = known.of(init)
-    while True:  # a number that is known in the first iteration may be known in the next ones
-        grown = {arg: known.numbers[arg] | known.of_block(loop.body, its) for arg, _, its in args if known.numbers[arg]}
-        if all(known.numbers[arg] == it for arg, it in grown.items()):
+def rounds_alike(loop: ForOp, straight: Block | None = None) -> bool:
+    """Whether the sums of a loop round the same products in straight code, where LLVM knows the masks.
+
+    straight: this code, if its products have to be as they are in the loop. Its condition fixes the bound of the loop.
+    """
+    if straight is not None:
+        return _Known({loop.upper: _OTHER}).rounds_alike(straight)
+    carried = list(zip(loop.iter_args, loop.inits, loop.yielded, strict=True))
+    before = _Known()
+    numbers = {loop.induction: _OTHER, loop.upper: _OTHER, **{arg: before.of(init) for arg, init, _ in carried}}
+    while True:  # what is known in the first iteration may be known in the next ones
+        known = _Known(dict(numbers))
+        numbers |= {arg: numbers[arg] | known.behind(loop.body, end) for arg, _, end in carried if numbers[arg]}
+        if all(known.numbers[it] == number for it, number in numbers.items()):
             break
-        known = _Known({loop.induction: _OTHER, **{arg: known.numbers[arg] for arg, _, _ in args}, **grown})
     crossing = (*loop.inits, *loop.yielded)
     return not any(map(known.may_be_product, crossing)) and known.rounds_alike(loop.body)
-
-
-def straight_rounds_alike(block: Block) -> bool:
-    """The same of straight code."""
-    return _Known().rounds_alike(block)
 
 
 @dataclass(slots=True)
@@ -84,12 +90,17 @@ class _Known:
     numbers: dict[Value, int] = field(default_factory=dict[Value, int])
     products: dict[Value, bool] = field(default_factory=dict[Value, bool])
 
-    def of_block(self, block: Block, value: Value) -> int:
-        """The same of a value that a block computes; its operations are visited in their order."""
+    def behind(self, block: Block, value: Value) -> int:
+        """Whether a value may be known behind a block."""
+        self._visit(block)
+        return self.of(value)
+
+    def _visit(self, block: Block) -> None:
+        """Visits the operations in their order, so that none depends on many that are new."""
         for op in block.ops:
             for result in op.results:
                 self.of(result)
-        return self.of(value)
+                self.may_be_product(result)
 
     def of(self, value: Value) -> int:
         """Whether a value may be known."""
@@ -100,16 +111,16 @@ class _Known:
     def _of(self, value: Value, op: Operation | None) -> int:
         if op is None or op.regions:
             return _NO
-        if op.name in _CONSTANT:
+        if op.name in _KNOWN:
             return _ZERO if is_zero(value) else _OTHER
         if not op.operands or not (op.name in UNROUNDED or op.name.startswith(_ELEMENTWISE)):
             return _NO
         operands = list(map(self.of, op.operands[1:] if SelectOp.matches(op) else op.operands))
-        if op.name in _ONE_DECIDES:
-            return (_ZERO if any(it & _ZERO for it in operands) else _NO) | max(it & _OTHER for it in operands)
-        if not all(operands):
+        if not (any if op.name in _ONE_DECIDES else all)(operands):
             return _NO
-        return operands[0] if op.name in UNROUNDED and not NegFOp.matches(op) else _OTHER
+        zeros = op.name in _ZERO_OF_ZEROS and any(it & _ZERO for it in operands)
+        others = op.name not in _ZERO_OF_ZEROS or any(it & _OTHER for it in operands)
+        return zeros * _ZERO | others * _OTHER
 
     def may_be_product(self, value: Value) -> bool:
         """Whether a value may be a product, once LLVM has folded what it knows."""
@@ -135,10 +146,8 @@ class _Known:
 
     def rounds_alike(self, block: Block) -> bool:
         """Whether each sum of a block has no product, or one of its own that nothing known can change."""
+        self._visit(block)
         for op in block.ops:
-            for result in op.results:
-                self.of(result)
-                self.may_be_product(result)
             held = [it for it in op.operands if self.may_be_product(it)] if op.name in _SUMS else []
             if held and (len(held) > 1 or FmaOp.matches(op) or not self._is_fixed(held[0], block)):
                 return False

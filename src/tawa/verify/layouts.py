@@ -41,7 +41,7 @@ from tawa.dialects.builtin import PoisonOp
 from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.effects import is_pure
 from tawa.dialects.inline.markers import RoundedProductOp, SameNumberOp
-from tawa.dialects.rounding import UNROUNDED, rounds_alike, straight_rounds_alike
+from tawa.dialects.rounding import UNROUNDED, rounds_alike
 from tawa.dialects.scf import CONTROL, ENDS, ForOp, IfOp
 from tawa.dialects.ttg import (
     AsyncCommitGroupOp,
@@ -56,10 +56,10 @@ from tawa.verify.changing_memory import changing_loads
 
 _SOURCES = op_names(ConstantOp, tt.MakeRangeOp, tt.SplatOp, PoisonOp)
 _EACH = CONTROL | ENDS | _SOURCES | op_names(
-    tt.AddPtrOp, tt.BitcastOp, tt.BroadcastOp, tt.ClampFOp, tt.ExpandDimsOp, tt.FpToFpOp, tt.IntToPtrOp, tt.LoadOp,
-    tt.PreciseDivFOp, tt.PreciseSqrtOp, tt.PtrToIntOp, tt.StoreOp,
+    tt.AddPtrOp, tt.ApproxDivFOp, tt.BitcastOp, tt.BroadcastOp, tt.ClampFOp, tt.ExpandDimsOp, tt.FpToFpOp,
+    tt.IntToPtrOp, tt.LoadOp, tt.MulhiUIOp, tt.PreciseDivFOp, tt.PreciseSqrtOp, tt.PtrToIntOp, tt.StoreOp,
 )  # fmt: skip
-_SUMS = op_names(AddFOp, SubFOp)
+_SUMS = op_names(AddFOp, SubFOp, tt.ReduceOp, tt.ScanOp)
 _TENSOR = re.compile(r"tensor<([\dx]+)(!tt\.ptr<\w+>|\w+), .*>")
 _NO_FASTMATH = "#arith.fastmath<none>"
 _ROUNDED = "is rounded before it is added in one program only"
@@ -134,6 +134,8 @@ class _Comparison:
         for index, (mine, its) in enumerate(zip(one.operands, other.operands, strict=True)):
             if self._number(mine) != self._number(its):
                 return f"operand {index} is another value{self._why(mine, its)}"
+            if one.name in _SUMS and _holds_product(mine) != _holds_product(its):
+                return f"operand {index} {_ROUNDED}"
             if not each and mine.type != its.type:
                 return f"operand {index} has another layout"
         if list(map(_place, one.successors)) != list(map(_place, other.successors)):
@@ -163,7 +165,7 @@ class _Comparison:
             return "the number of iterations is not known, or they do more than compute"
         if list(map(self._number, end[0].operands)) != self._after(still, trips):
             return "iterations give other values"
-        if not rounds_alike(still) or not straight_rounds_alike(straight):
+        if not rounds_alike(still) or not rounds_alike(still, straight):
             return "a known mask decides how a sum is rounded"
         for result, number in zip(choice.results, results, strict=True):
             self.numbers[result] = number
