@@ -12,6 +12,7 @@ from tawa.bridge.triton.generic_print import print_generic
 from tawa.dialects.arith import MulFOp, constant_int
 from tawa.dialects.inline.markers import RoundedProductOp
 from tawa.dialects.scf import ForOp, IfOp
+from tawa.dialects.tt import LoadOp
 from tawa.dialects.ttg import ConvertLayoutOp
 from tawa.ir import Block, Builder, Module, Operation, Value, copy_module, parse_module, replace_op
 from tawa.transforms.pipelining.hoist_conversions import HoistConversions
@@ -223,6 +224,33 @@ def test_a_loop_that_counts_without_signs_is_told() -> None:
         for loop in (it for op in module.walk() if (it := ForOp.of(op))):
             loop.op.properties["unsignedCmp"] = "unit"
     assert difference(before, after)
+
+
+def test_a_load_that_no_longer_says_what_its_mask_leaves_out_is_told() -> None:
+    before, after, choice = unrolled()
+    loads = [load for op in choice.branches[0].ops if (load := LoadOp.of(op)) and load.other is not None]
+    assert loads
+    for load in loads:
+        assert load.mask is not None
+        _say_nothing(load)
+        assert "a load no longer says what its mask leaves out" in difference(before, after)
+
+
+def test_a_load_that_did_not_say_what_its_mask_leaves_out_may_leave_it_so() -> None:
+    before, after, _ = unrolled()
+    for module in (before, after):
+        for load in [load for op in module.walk() if (load := LoadOp.of(op)) and load.other is not None]:
+            _say_nothing(load)
+    assert difference(before, after) == ""
+
+
+def _say_nothing(load: LoadOp) -> None:
+    assert load.mask is not None
+    properties = {**load.op.properties, "operandSegmentSizes": "array<i32: 1, 1, 0>"}
+    made = Builder.before(load.op).create(
+        LoadOp.NAME, (load.pointers, load.mask), (load.op.result.type,), properties=properties
+    )
+    replace_op(load.op, [made.result])
 
 
 @pytest.mark.parametrize("name", ["tt.reduce", "tt.scan"])

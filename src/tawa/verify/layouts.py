@@ -22,7 +22,7 @@ not write, also by way of shared memory:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
@@ -68,7 +68,8 @@ _ROUNDED = "is rounded before it is added in one program only"
 def difference(before: Module, after: Module) -> str:
     """What one program computes otherwise than another, in words; empty if they differ in layouts only."""
     still = _still_loads(before) | _still_loads(after)
-    return _Comparison(still, _Parked.of(before), _Parked.of(after)).of_blocks(before.body, after.body)
+    comparison = _Comparison(still, _Parked.of(before), _Parked.of(after))
+    return comparison.of_blocks(before.body, after.body) or comparison.of_loads(before, after)
 
 
 def _still_loads(module: Module) -> set[Operation]:
@@ -84,6 +85,7 @@ class _Comparison:
     """still: loads that are values. own, parked: the loads by way of shared memory of each program.
 
     numbers: of values; equal ones have the same. known: the numbers of what is computed, by operation and operands.
+    unsaid: the addresses and masks of loads of iterations that do not say what the mask leaves out.
     """
 
     still: set[Operation]
@@ -91,6 +93,7 @@ class _Comparison:
     parked: _Parked
     numbers: dict[Value, int] = field(default_factory=dict[Value, int])
     known: dict[object, int] = field(default_factory=dict[object, int])
+    unsaid: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
 
     def of_blocks(self, one: Block, other: Block) -> str:
         """The first difference of two blocks."""
@@ -102,6 +105,15 @@ class _Comparison:
             if found := self._of_ops(first, second):
                 return f"{first.name}: {found}"
         return ""
+
+    def of_loads(self, before: Module, after: Module) -> str:
+        """Whether loads say what their masks leave out, if they did before."""
+        new = self._unsaid(after.walk()) - self._unsaid(before.walk()) - self.unsaid
+        return "a load no longer says what its mask leaves out" if new else ""
+
+    def _unsaid(self, ops: Iterable[Operation]) -> set[tuple[int, int]]:
+        loads = [load for op in ops if (load := tt.LoadOp.of(op)) and load.other is None]
+        return {(self._number(it.pointers), self._number(it.mask)) for it in loads if it.mask is not None}
 
     def _effects(self, block: Block) -> Iterator[Operation]:
         """The operations of a block that are compared in their order; those between them become values."""
@@ -182,6 +194,7 @@ class _Comparison:
                 copy = block.append(clone_op(op, inside))
                 self.still |= {copy} if op in self.still else set()
             carried = [inside.get(it, it) for it in loop.yielded]
+        self.unsaid |= self._unsaid(block.ops)
         return list(map(self._number, carried))
 
     def _bound(self, ones: Sequence[Value], others: Sequence[Value], layouts: bool) -> str:
