@@ -5,10 +5,12 @@ Where iterations become straight code, LLVM knows more: the number of an iterati
     %p = mulf %x, (select %mask, %t, 1.0)       where %mask is false, %p is %x, which may be a product itself
     %d = subf %p, (select %mask, %t, 0.0)       …, %d is %p
     %n = addf %s, %d
+    %e = exp2 (sitofp %j)                       a number, which ptxas computes
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from tawa.dialects import arith, tt
@@ -18,6 +20,7 @@ from tawa.dialects.arith import (
     CmpFOp,
     CmpIOp,
     ConstantOp,
+    DivFOp,
     ExtFOp,
     MaxSIOp,
     MaxUIOp,
@@ -34,7 +37,20 @@ from tawa.dialects.arith import (
 )
 from tawa.dialects.builtin import PoisonOp
 from tawa.dialects.declare.declaration import op_names
-from tawa.dialects.math import FmaOp
+from tawa.dialects.math import (
+    AbsFOp,
+    CeilOp,
+    CopySignOp,
+    FloorOp,
+    FmaOp,
+    IsFiniteOp,
+    IsInfOp,
+    IsNaNOp,
+    IsNormalOp,
+    RoundEvenOp,
+    RoundOp,
+    TruncOp,
+)
 from tawa.dialects.scf import ForOp
 from tawa.ir import Block, Operation, Value
 
@@ -48,6 +64,11 @@ _SUMS = op_names(AddFOp, SubFOp, FmaOp)
 _KNOWN = op_names(ConstantOp, PoisonOp, tt.MakeRangeOp, CmpIOp, CmpFOp)
 _ONE_DECIDES = op_names(SelectOp, AndIOp, MulIOp, OrIOp, MaxSIOp, MaxUIOp, MinSIOp, MinUIOp)
 _ZERO_OF_ZEROS = (UNROUNDED | _ONE_DECIDES | op_names(AddFOp)) - op_names(NegFOp)
+_EXACT = op_names(
+    AbsFOp, CeilOp, CopySignOp, FloorOp, FmaOp, IsFiniteOp, IsInfOp, IsNaNOp, IsNormalOp, RoundEvenOp, RoundOp, TruncOp
+)  # fmt: skip
+_QUOTIENTS = op_names(DivFOp, tt.ApproxDivFOp)
+_INFINITE = re.compile(r"(dense<)?0x[7F](F800000|C00|F80|FF0{13})>?( :.*)?", re.IGNORECASE | re.DOTALL)
 _ELEMENTWISE = ("arith.", "math.")
 _NO, _ZERO, _OTHER = 0, 1, 2
 
@@ -65,7 +86,7 @@ def products_of(value: Value) -> list[Operation]:
 
 
 def rounds_alike(loop: ForOp, straight: Block | None = None) -> bool:
-    """Whether the sums of a loop round the same products in straight code, where LLVM knows the masks.
+    """Whether the sums of a loop round the same products in straight code, and the GPU approximates the same.
 
     straight: this code, if its products have to be as they are in the loop. Its condition fixes the bound of the loop.
     """
@@ -85,7 +106,7 @@ def rounds_alike(loop: ForOp, straight: Block | None = None) -> bool:
 
 @dataclass(slots=True)
 class _Known:
-    """What LLVM may know. numbers: for each value, whether it may be known to be 0, or another number."""
+    """What LLVM may know. numbers: for each value, whether it may be known to be 0 or infinite, or another number."""
 
     numbers: dict[Value, int] = field(default_factory=dict[Value, int])
     products: dict[Value, bool] = field(default_factory=dict[Value, bool])
@@ -112,7 +133,7 @@ class _Known:
         if op is None or op.regions:
             return _NO
         if op.name in _KNOWN:
-            return _ZERO if is_zero(value) else _OTHER
+            return _ZERO if is_zero(value) or _is_infinite(op) else _OTHER
         if not op.operands or not (op.name in UNROUNDED or op.name.startswith(_ELEMENTWISE)):
             return _NO
         operands = list(map(self.of, op.operands[1:] if SelectOp.matches(op) else op.operands))
@@ -145,13 +166,25 @@ class _Known:
         return len(numbers) > 1 and any(numbers)
 
     def rounds_alike(self, block: Block) -> bool:
-        """Whether each sum of a block has no product, or one of its own that nothing known can change."""
+        """Whether each sum of a block has no product, or one of its own that nothing known can change.
+
+        And whether all approximations are left to the GPU.
+        """
         self._visit(block)
         for op in block.ops:
             held = [it for it in op.operands if self.may_be_product(it)] if op.name in _SUMS else []
+            if self._is_computed_ahead(op):
+                return False
             if held and (len(held) > 1 or FmaOp.matches(op) or not self._is_fixed(held[0], block)):
                 return False
         return True
+
+    def _is_computed_ahead(self, op: Operation) -> bool:
+        """Whether ptxas may compute what the GPU approximates. PTX says what it makes of 0 and infinity."""
+        if op.name in _QUOTIENTS:
+            return self.of(op.operands[1]) != _NO
+        approximate = op.name.startswith("math.") and op.name not in _EXACT
+        return approximate and bool(self.of(op.operands[-1]) & _OTHER)
 
     def _is_fixed(self, product: Value, block: Block) -> bool:
         """Whether a product of a block remains one. What is multiplied by 0 does, since it may be no number."""
@@ -163,3 +196,8 @@ class _Known:
             and len(product.uses) == 1
             and not any(self.of(it) & _OTHER for it in op.operands)
         )
+
+
+def _is_infinite(op: Operation) -> bool:
+    constant = ConstantOp.of(op)
+    return constant is not None and _INFINITE.fullmatch(constant.text) is not None

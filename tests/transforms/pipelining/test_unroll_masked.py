@@ -67,6 +67,17 @@ ROUNDED_OTHERWISE = {
     + MASKED
     + of_tiles("arith.mulf", "%p", "%m", "%us")
     + of_tiles("arith.addf", "%n", "%s", "%p"),
+    "ptxas would compute an approximation": f"""%jf = "arith.sitofp"(%j) : (i32) -> f32
+      %e0 = "math.exp2"(%jf) : (f32) -> f32
+      %es = "tt.splat"(%e0) : (f32) -> {TILE}
+"""
+    + MASKED
+    + of_tiles("arith.addf", "%o", "%m", "%es")
+    + of_tiles("arith.addf", "%n", "%s", "%o"),
+    "ptxas would compute a reciprocal": ONES
+    + of_tiles("arith.select", "%f", "%x", "%ones")
+    + of_tiles("arith.divf", "%o", "%t", "%f")
+    + of_tiles("arith.addf", "%n", "%s", "%o"),
     "an iteration adds to the product of the last one": MASKED
     + of_tiles("arith.addf", "%o", "%s", "%m")
     + of_tiles("arith.mulf", "%n", "%o", "%x"),
@@ -202,5 +213,14 @@ def test_a_product_that_is_converted_before_the_loop_stays_converted() -> None:
 def test_each_elementwise_operation_may_be_in_an_iteration(name: str) -> None:
     operands = ("%t", "%x") if "div" in name else ("%t",)
     sums = of_tiles(name, "%o", *operands) + MASKED.replace("%t", "%o") + of_tiles("arith.addf", "%n", "%s", "%m")
+    before, after = kernel(sums=sums), kernel(sums=sums)
+    assert UnrollMasked(1).run(after).changed and difference(before, after) == ""
+
+
+@pytest.mark.parametrize("number", ["0.0", "0xFF800000", "0x7F800000"])
+def test_a_mask_may_make_the_argument_of_an_approximation_one_whose_result_is_defined(number: str) -> None:
+    sums = f'%i = "arith.constant"() <{{value = dense<{number}> : {TILE}}}> : () -> {TILE}\n'
+    sums += of_tiles("arith.select", "%m", "%t", "%i") + of_tiles("math.exp2", "%o", "%m")
+    sums += of_tiles("arith.addf", "%n", "%s", "%o")
     before, after = kernel(sums=sums), kernel(sums=sums)
     assert UnrollMasked(1).run(after).changed and difference(before, after) == ""
