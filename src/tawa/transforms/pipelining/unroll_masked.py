@@ -14,8 +14,8 @@ Requires: TTGIR behind Triton's pipeliner; conversions have left the loops (`hoi
 Ensures: each element is computed by the same operations in the same order; only the thread that computes it differs. A
 masked term is still added, as a zero.
 Declines: loops that are none of masked rows (`tawa.analysis.loops.masked_rows`); sums of products that a mask alone
-or an iteration of its own keeps from being rounded together, and approximations of numbers that an iteration makes known,
-which ptxas would compute (`tawa.dialects.rounding`).
+or an iteration of its own keeps from being rounded together; approximations of numbers that an iteration makes
+known, which ptxas would compute (`tawa.dialects.rounding`).
 """
 
 from __future__ import annotations
