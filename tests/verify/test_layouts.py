@@ -12,6 +12,7 @@ from tawa.bridge.triton.generic_print import print_generic
 from tawa.dialects.arith import MulFOp, constant_int
 from tawa.dialects.inline.markers import RoundedProductOp
 from tawa.dialects.scf import ForOp, IfOp
+from tawa.dialects.tt import LoadOp
 from tawa.dialects.ttg import ConvertLayoutOp
 from tawa.ir import Block, Builder, Module, Operation, Value, copy_module, parse_module, replace_op
 from tawa.transforms.pipelining.hoist_conversions import HoistConversions
@@ -208,6 +209,81 @@ def test_a_product_that_a_known_mask_would_leave_to_its_sum_is_told() -> None:
             op.result.type = op.operands[0].type
             replace_op(op, [op.operands[0]])
     assert "a known mask decides how a sum is rounded" in difference(before, after)
+
+
+def test_effects_of_iterations_that_are_lost_are_told() -> None:
+    before, after, _ = unrolled()
+    for loop in (it for module in (before, after) for op in list(module.walk()) if (it := ForOp.of(op))):
+        Builder.before(loop.body.terminator).create("test.use", (loop.induction,), ())
+    assert "they do more than compute" in difference(before, after)
+
+
+def test_a_loop_that_counts_without_signs_is_told() -> None:
+    before, after, _ = unrolled()
+    for module in (before, after):
+        for loop in (it for op in module.walk() if (it := ForOp.of(op))):
+            loop.op.properties["unsignedCmp"] = "unit"
+    assert difference(before, after)
+
+
+def test_a_load_that_no_longer_says_what_its_mask_leaves_out_is_told() -> None:
+    before, after, choice = unrolled()
+    loads = [load for op in choice.branches[0].ops if (load := LoadOp.of(op)) and load.other is not None]
+    assert loads
+    for load in loads:
+        assert load.mask is not None
+        _say_nothing(load)
+        assert "a load no longer says what its mask leaves out" in difference(before, after)
+
+
+def test_a_load_that_did_not_say_what_its_mask_leaves_out_may_leave_it_so() -> None:
+    before, after, _ = unrolled()
+    for module in (before, after):
+        for load in [load for op in module.walk() if (load := LoadOp.of(op)) and load.other is not None]:
+            _say_nothing(load)
+    assert difference(before, after) == ""
+
+
+def _say_nothing(load: LoadOp) -> None:
+    assert load.mask is not None
+    properties = {**load.op.properties, "operandSegmentSizes": "array<i32: 1, 1, 0>"}
+    made = Builder.before(load.op).create(
+        LoadOp.NAME, (load.pointers, load.mask), (load.op.result.type,), properties=properties
+    )
+    replace_op(load.op, [made.result])
+
+
+@pytest.mark.parametrize("name", ["tt.reduce", "tt.scan"])
+def test_a_product_that_is_no_longer_rounded_before_a_reduction_is_told(name: str) -> None:
+    before, after = reduced(name, "%c"), reduced(name, "%p")
+    assert difference(before, before) == "" and difference(after, after) == ""
+    assert "is rounded before it is added in one program only" in difference(before, after)
+
+
+def reduced(name: str, operand: str) -> Module:
+    """A program that adds the elements of a product. %c: the product, converted and back."""
+    a, b = (f"tensor<4x64xf32, #ttg.blocked<{{sizePerThread = {it}, threadsPerWarp = [1, 32], "
+            "warpsPerCTA = [1, 1], order = [1, 0]}>>" for it in ("[4, 2]", "[4, 1]"))  # fmt: skip
+    scan = name == "tt.scan"
+    result = a if scan else "tensor<64xf32, #ttg.slice<{dim = 0, parent = " + a[len("tensor<4x64xf32, ") : -1] + "}>>"
+    more = ", reverse = false" * scan
+    return parse_module(f"""
+"builtin.module"() ({{
+  "tt.func"() <{{arg_attrs = [{{}}, {{}}], function_type = ({a}, i32) -> (), sym_name = "kernel"}}> ({{
+  ^bb0(%x: {a}, %n: i32):
+    %p = "arith.mulf"(%x, %x) : ({a}, {a}) -> {a}
+    %d = "ttg.convert_layout"(%p) : ({a}) -> {b}
+    %c = "ttg.convert_layout"(%d) : ({b}) -> {a}
+    %r = "{name}"({operand}) <{{axis = 0 : i32{more}}}> ({{
+    ^bb1(%e: f32, %f: f32):
+      %s = "arith.addf"(%e, %f) : (f32, f32) -> f32
+      "{name}.return"(%s) : (f32) -> ()
+    }}) : ({a}) -> {result}
+    "test.use"(%r) : ({result}) -> ()
+    "tt.return"() : () -> ()
+  }}) : () -> ()
+}}) : () -> ()
+""")
 
 
 _FASTMATH = {"fastmath": "#arith.fastmath<none>"}

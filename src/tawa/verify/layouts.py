@@ -22,7 +22,7 @@ not write, also by way of shared memory:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
@@ -33,9 +33,7 @@ from tawa.dialects.arith import (
     CmpIOp,
     ConstantOp,
     MulFOp,
-    NegFOp,
     Predicate,
-    SelectOp,
     SubFOp,
     constant_int,
 )
@@ -43,6 +41,7 @@ from tawa.dialects.builtin import PoisonOp
 from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.effects import is_pure
 from tawa.dialects.inline.markers import RoundedProductOp, SameNumberOp
+from tawa.dialects.rounding import UNROUNDED, rounds_alike
 from tawa.dialects.scf import CONTROL, ENDS, ForOp, IfOp
 from tawa.dialects.ttg import (
     AsyncCommitGroupOp,
@@ -57,11 +56,10 @@ from tawa.verify.changing_memory import changing_loads
 
 _SOURCES = op_names(ConstantOp, tt.MakeRangeOp, tt.SplatOp, PoisonOp)
 _EACH = CONTROL | ENDS | _SOURCES | op_names(
-    tt.AddPtrOp, tt.BitcastOp, tt.BroadcastOp, tt.ClampFOp, tt.ExpandDimsOp, tt.FpToFpOp, tt.IntToPtrOp, tt.LoadOp,
-    tt.PreciseDivFOp, tt.PtrToIntOp, tt.StoreOp,
+    tt.AddPtrOp, tt.ApproxDivFOp, tt.BitcastOp, tt.BroadcastOp, tt.ClampFOp, tt.ExpandDimsOp, tt.FpToFpOp,
+    tt.IntToPtrOp, tt.LoadOp, tt.MulhiUIOp, tt.PreciseDivFOp, tt.PreciseSqrtOp, tt.PtrToIntOp, tt.StoreOp,
 )  # fmt: skip
-_SUMS = op_names(AddFOp, SubFOp)
-_UNROUNDED = op_names(SelectOp, NegFOp, tt.BroadcastOp, tt.ExpandDimsOp, tt.ReshapeOp, tt.TransOp)
+_SUMS = op_names(AddFOp, SubFOp, tt.ReduceOp, tt.ScanOp)
 _TENSOR = re.compile(r"tensor<([\dx]+)(!tt\.ptr<\w+>|\w+), .*>")
 _NO_FASTMATH = "#arith.fastmath<none>"
 _ROUNDED = "is rounded before it is added in one program only"
@@ -70,7 +68,8 @@ _ROUNDED = "is rounded before it is added in one program only"
 def difference(before: Module, after: Module) -> str:
     """What one program computes otherwise than another, in words; empty if they differ in layouts only."""
     still = _still_loads(before) | _still_loads(after)
-    return _Comparison(still, _Parked.of(before), _Parked.of(after)).of_blocks(before.body, after.body)
+    comparison = _Comparison(still, _Parked.of(before), _Parked.of(after))
+    return comparison.of_blocks(before.body, after.body) or comparison.of_loads(before, after)
 
 
 def _still_loads(module: Module) -> set[Operation]:
@@ -86,6 +85,7 @@ class _Comparison:
     """still: loads that are values. own, parked: the loads by way of shared memory of each program.
 
     numbers: of values; equal ones have the same. known: the numbers of what is computed, by operation and operands.
+    unsaid: the addresses and masks of loads of iterations that do not say what the mask leaves out.
     """
 
     still: set[Operation]
@@ -93,6 +93,7 @@ class _Comparison:
     parked: _Parked
     numbers: dict[Value, int] = field(default_factory=dict[Value, int])
     known: dict[object, int] = field(default_factory=dict[object, int])
+    unsaid: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
 
     def of_blocks(self, one: Block, other: Block) -> str:
         """The first difference of two blocks."""
@@ -104,6 +105,15 @@ class _Comparison:
             if found := self._of_ops(first, second):
                 return f"{first.name}: {found}"
         return ""
+
+    def of_loads(self, before: Module, after: Module) -> str:
+        """Whether loads say what their masks leave out, if they did before."""
+        new = self._unsaid(after.walk()) - self._unsaid(before.walk()) - self.unsaid
+        return "a load no longer says what its mask leaves out" if new else ""
+
+    def _unsaid(self, ops: Iterable[Operation]) -> set[tuple[int, int]]:
+        loads = [load for op in ops if (load := tt.LoadOp.of(op)) and load.other is None]
+        return {(self._number(it.pointers), self._number(it.mask)) for it in loads if it.mask is not None}
 
     def _effects(self, block: Block) -> Iterator[Operation]:
         """The operations of a block that are compared in their order; those between them become values."""
@@ -136,6 +146,8 @@ class _Comparison:
         for index, (mine, its) in enumerate(zip(one.operands, other.operands, strict=True)):
             if self._number(mine) != self._number(its):
                 return f"operand {index} is another value{self._why(mine, its)}"
+            if one.name in _SUMS and _holds_product(mine) != _holds_product(its):
+                return f"operand {index} {_ROUNDED}"
             if not each and mine.type != its.type:
                 return f"operand {index} has another layout"
         if list(map(_place, one.successors)) != list(map(_place, other.successors)):
@@ -161,11 +173,11 @@ class _Comparison:
         if len(end) != 1 or list(map(self._number, end[0].operands)) != results:
             return "otherwise, its results are others"
         trips, end = _known_trips(IfOp(choice).condition, still), list(self._effects(straight))
-        if trips is None or len(end) != 1:
+        if trips is None or len(end) != 1 or len(list(self._effects(still.body))) != 1:
             return "the number of iterations is not known, or they do more than compute"
         if list(map(self._number, end[0].operands)) != self._after(still, trips):
             return "iterations give other values"
-        if not all(map(_is_rounded_alike, straight.ops)):
+        if not rounds_alike(still) or not rounds_alike(still, straight):
             return "a known mask decides how a sum is rounded"
         for result, number in zip(choice.results, results, strict=True):
             self.numbers[result] = number
@@ -182,6 +194,7 @@ class _Comparison:
                 copy = block.append(clone_op(op, inside))
                 self.still |= {copy} if op in self.still else set()
             carried = [inside.get(it, it) for it in loop.yielded]
+        self.unsaid |= self._unsaid(block.ops)
         return list(map(self._number, carried))
 
     def _bound(self, ones: Sequence[Value], others: Sequence[Value], layouts: bool) -> str:
@@ -300,12 +313,6 @@ def _next(token: Value, kind: type[AsyncCommitGroupOp] | type[AsyncWaitOp]) -> O
     return users[0] if len(users) == 1 else None
 
 
-def _is_rounded_alike(op: Operation) -> bool:
-    """Whether LLVM rounds a sum alike whether or not it knows the masks of its terms."""
-    products = [it for it in op.operands if _holds_product(it)] if op.name in _SUMS else []
-    return all(MulFOp.matches(it.defining_op) and len(it.uses) == 1 for it in products)
-
-
 def _text(block: Block) -> object:
     """The operations of a block without regions, apart from the names of its values."""
     places: dict[Value, object] = {it: (it.index, it.type) for it in block.args}
@@ -320,7 +327,7 @@ def _text(block: Block) -> object:
 def _known_trips(condition: Value, loop: ForOp) -> int | None:
     """The iterations of a loop that counts from 0 by ones, where a condition is true; None if they are not known."""
     op = condition.defining_op
-    if op is None or constant_int(loop.lower) != 0 or constant_int(loop.step) != 1:
+    if op is None or loop.unsigned or constant_int(loop.lower) != 0 or constant_int(loop.step) != 1:
         return None
     if AndIOp.matches(op):
         return next((it for operand in op.operands if (it := _known_trips(operand, loop)) is not None), None)
@@ -370,4 +377,4 @@ def _shape(value: Value) -> object:
 def _holds_product(value: Value) -> bool:
     """Whether a value is a product, or one that operations only choose, negate or repeat, without a conversion."""
     op = value.defining_op
-    return MulFOp.matches(op) or (op is not None and op.name in _UNROUNDED and any(map(_holds_product, op.operands)))
+    return MulFOp.matches(op) or (op is not None and op.name in UNROUNDED and any(map(_holds_product, op.operands)))

@@ -33,11 +33,11 @@ from tawa.analysis.layout.axis_info import ModuleAxisInfo
 from tawa.analysis.layout.layouts import tile_order
 from tawa.analysis.layout.rebuilt import can_rebuild, rebuild
 from tawa.analysis.loops.loads_around import WrittenInfo, loads_around, slice_behind, users_before
-from tawa.analysis.products import products_of
 from tawa.dialects.arith import AddFOp, ConstantOp, SubFOp
 from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.effects import is_pure
 from tawa.dialects.inline.markers import RoundedProductOp
+from tawa.dialects.rounding import products_of
 from tawa.dialects.scf import ForOp
 from tawa.dialects.tt import LoadOp
 from tawa.dialects.ttg import (

@@ -14,7 +14,8 @@ Requires: TTGIR behind Triton's pipeliner; conversions have left the loops (`hoi
 Ensures: each element is computed by the same operations in the same order; only the thread that computes it differs. A
 masked term is still added, as a zero.
 Declines: loops that are none of masked rows (`tawa.analysis.loops.masked_rows`); sums of products that a mask alone
-keeps from being rounded together.
+or an iteration of its own keeps from being rounded together; approximations of numbers that an iteration makes
+known, which ptxas would compute (`tawa.dialects.rounding`).
 """
 
 from __future__ import annotations
@@ -26,18 +27,15 @@ from tawa.analysis.layout.layouts import SliceLayout
 from tawa.analysis.layout.rebuilt import rebuild
 from tawa.analysis.loops.loads_around import WrittenInfo
 from tawa.analysis.loops.masked_rows import MaskedRows, find_masked_rows
-from tawa.analysis.products import products_of
 from tawa.dialects import tt
-from tawa.dialects.arith import AddFOp, AndIOp, CmpIOp, ConstantOp, MulFOp, Predicate, SubFOp
-from tawa.dialects.declare.declaration import op_names
+from tawa.dialects.arith import AndIOp, CmpIOp, ConstantOp, Predicate
+from tawa.dialects.rounding import products_of, rounds_alike
 from tawa.dialects.scf import ForOp, IfOp, YieldOp
 from tawa.dialects.ttg import ConvertLayoutOp
-from tawa.ir import Block, Builder, Module, Operation, Region, TensorType, Value, clone_op, parse_type, source_of
+from tawa.ir import Block, Builder, Module, Region, TensorType, Value, clone_op, parse_type, source_of
 from tawa.ir.encodings import fields_of
 from tawa.remarks import Remark
 from tawa.transforms.result import PassResult
-
-_SUMS = op_names(AddFOp, SubFOp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +49,11 @@ class UnrollMasked:
         written, remarks = WrittenInfo.of(module), list[Remark]()
         for loop in [loop for op in module.walk() if (loop := ForOp.of(op))]:
             rows = find_masked_rows(loop, written, self.num_warps)
-            if rows is not None and all(map(_rounds_alike, loop.body.ops)):
+            if rows is not None and rounds_alike(loop):
                 place = source_of(module, loop.op)
                 _Unrolling(module, loop, rows).run()
                 remarks.append(Remark("done", f"{rows.trips} iterations without what a mask drops", place))
         return PassResult(bool(remarks), tuple(remarks))
-
-
-def _rounds_alike(op: Operation) -> bool:
-    """Whether a sum rounds its products, or is rounded together with them, as before where masks are known."""
-    products = [it for it in op.operands if products_of(it)] if op.name in _SUMS else []
-    return all(MulFOp.matches(it.defining_op) and len(it.uses) == 1 for it in products)
 
 
 # -- the rewrite -------------------------------------------------------------------------------------------------------
@@ -154,8 +146,8 @@ class _Unrolling:
         if not isinstance(kind, TensorType) or encoding == kind.encoding:
             return value
         if kind.element.startswith(("f", "bf")) and not ConstantOp.matches(value.defining_op):
-            while convert := ConvertLayoutOp.of(value.defining_op):
-                value = convert.source
+            while (convert := ConvertLayoutOp.of(value.defining_op)) and not products_of(convert.source):
+                value = convert.source  # a product keeps its conversion, which rounds it
             return _converted(builder, value, str(replace(kind, encoding=encoding)))
         return rebuild(value, encoding, builder, self.made)
 
