@@ -12,7 +12,7 @@ import pytest
 from tawa.ir import Module, parse_module
 from tawa.verify.arefs import check_credits
 from tawa.verify.effort import Effort
-from tawa.verify.verdict import Proved, Refuted
+from tawa.verify.verdict import Checked, Proved, Refuted
 from tests.cases.programs.ttgir import LOCK, SLOT, binary, branch, compare, for_loop, kernel, load, op, scalar_load
 
 RING, COUNT = f"!aref.ring<1 x ({SLOT})>", "!aref.index<1>"
@@ -109,6 +109,27 @@ def from_minus_one(properties: str) -> str:
         results="%r",
     )
     return f"{minus}\n{loop.replace(' ({', f' {properties}({{', 1)}"
+
+
+def unsigned(body: str, result: str, lower: int, upper: int) -> str:
+    """%r is the sum of %r_next over a loop over unsigned numbers."""
+    bounds = [
+        op("arith.constant", "", "", f"%{name}", "i32", properties=f"value = {number} : i32")
+        for name, number in (("low", lower), ("high", upper))
+    ]
+    carried = {"t": ("zero", result, "i32")}
+    loop = for_loop(body, lower="low", upper="high", carried=carried, results="%r", induction="i")
+    return "\n".join((*bounds, loop.replace(" ({", " <{unsignedCmp}> ({", 1)))
+
+
+def test_a_run_of_numbers_counts_a_loop_over_unsigned_numbers_without_a_sign() -> None:
+    """From -1, which is the largest number, up to 2 there is no trip; around 2^31, numbers change their sign."""
+    none = unsigned(binary("more", "addi", "t", "one"), "more", -1, 2)
+    negative = "\n".join((compare("is", "i", "zero", 2), op("arith.extui", "%is", "i1", "%by", "i32")))
+    one = unsigned(f"{negative}\n{binary('more', 'addi', 't', 'by')}", "more", (1 << 31) - 1, 1 - (1 << 31))
+    for loop, right, wrong in ((none, "zero", "one"), (one, "one", "two")):
+        assert isinstance(check_credits(counted(loop, binary("r", "addi", right, "zero"))), Checked)
+        assert isinstance(check_credits(counted(loop, binary("r", "addi", wrong, "zero"))), Refuted)
 
 
 def folded(element: str = "", captured: str = "") -> str:

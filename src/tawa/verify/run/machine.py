@@ -13,6 +13,8 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from tawa.dialects.arith import SelectOp
+from tawa.dialects.scalars import width_of, wrap
+from tawa.dialects.scf import ForOp
 from tawa.ir import Operation
 from tawa.verify.numbers.loops import trip_count
 from tawa.verify.run.credits import Credits
@@ -271,10 +273,16 @@ class Machine(Credits):
         frame.index += 1
         if frame.index < frame.trips:
             if instruction[2] >= 0:
-                self.registers[instruction[2]] = frame.lower + frame.index * frame.step
+                self.registers[instruction[2]] = self._iteration(frame, thread.part.ops[thread.pc])
             return True
         thread.frames.pop()
         return False
+
+    @staticmethod
+    def _iteration(frame: Frame, loop: Operation | None) -> int:
+        """The number of an iteration; one of a loop over unsigned numbers may be beyond the largest signed number."""
+        width = None if loop is None else width_of(ForOp(loop).lower.type)
+        return wrap(frame.lower + frame.index * frame.step, width or 64)
 
     def _enter_while(self, thread: Thread, instruction: tuple[Any, ...]) -> None:
         thread.frames.append(Frame(0))
