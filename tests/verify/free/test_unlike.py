@@ -239,6 +239,26 @@ def test_what_a_while_hands_on_is_not_what_it_computes_for_the_next_trip() -> No
     assert isinstance(check_credits(handing()), Refuted)
 
 
+def of_bytes(name: str, result: str, left: str, right: str) -> str:
+    """An operation on the lowest bytes of two numbers, as a signed number."""
+    short = [op("arith.trunci", f"%{it}", "i32", f"%short_{result}_{it}", "i8") for it in dict.fromkeys((left, right))]
+    made = binary(f"byte_{result}", name, f"short_{result}_{left}", f"short_{result}_{right}", "i8")
+    return "\n".join((*short, made, op("arith.extsi", f"%byte_{result}", "i8", f"%{result}", "i32")))
+
+
+def test_the_search_computes_numbers_in_the_type_that_they_have() -> None:
+    """The product of 32 and 32 is 1024, and 0 in 8 bits; the last operation that is compiled is in 8 bits."""
+    start, end = first("ring0", "start"), op("arith.constant", "", "", "%end", "i32", properties="value = 1024 : i32")
+    square = f"{binary('square', 'muli', 'n', 'n')}\n{end}\n{compare('is', 'square', 'end', 0)}"
+    put_once = branch(put("ring0", "start", "behind"), condition="is")
+    byte = f"{of_bytes('muli', 'less', 'm', 'm')}\n{compare('few', 'less', 'two', 2)}"
+    never = branch(put("ring1", "start1", "behind1"), condition="few")
+    got = branch(get("ring1", "start1", "behind1"), condition="few")
+    producer = f"{start}\n{first('ring1', 'start1')}\n{square}\n{put_once}\n{byte}\n{never}"
+    consumer = f"{start}\n{first('ring1', 'start1')}\n{byte}\n{got}"
+    assert isinstance(check_credits(protocol(producer, consumer, 2)), Refuted)
+
+
 def test_facts_say_nothing_about_a_number_of_fewer_bits() -> None:
     """256 in 8 bits is 0."""
     for type, right in (("i8", False), ("i64", True)):

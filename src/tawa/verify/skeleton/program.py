@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from tawa.verify.skeleton.lifted import LiftedRing
 
 MAIN = "kernel"
+USUAL = "i32"
+"""The type of numbers that keys of operations do not name."""
 
 
 class Code(IntEnum):
@@ -96,6 +98,13 @@ class Term:
     def opaque(self) -> bool:
         """Whether it contains an operation whose results may differ between partitions."""
         return any(part.key[0] == "opaque" for part in self.walk())
+
+    @property
+    def narrow(self) -> bool:
+        """Whether an operation of fewer than 32 bits computes it, which wraps for small numbers, too."""
+        types = [it for name, it in itertools.pairwise(self.key) if name in ("of", "to")]
+        width = width_of(types[-1]) if types else None
+        return width is not None and width < 32
 
     @property
     def parts(self) -> list[Term]:
@@ -169,7 +178,7 @@ class Terms:
     def __init__(self) -> None:
         self._terms: dict[tuple[Any, ...], Term] = {}
         self.functions: dict[tuple[Any, ...], Callable[..., int | None]] = {}
-        """By operation and attributes: what it computes."""
+        """By operation, attributes and type: what it computes."""
 
     def __call__(self, key: tuple[Any, ...], name: str = "") -> Term:
         """The term of `key`; `name`, if there is one, is used in messages."""

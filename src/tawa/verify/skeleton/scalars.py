@@ -21,7 +21,7 @@ from tawa.dialects.ttg import VIEWS, LocalLoadOp
 from tawa.ir import Operation, Value
 from tawa.verify.given_numbers import given_numbers
 from tawa.verify.skeleton.emitter import Emitter
-from tawa.verify.skeleton.program import Code, plain_name
+from tawa.verify.skeleton.program import USUAL, Code, plain_name
 
 
 class Scalars:
@@ -115,9 +115,12 @@ class Scalars:
         if LoadOp.matches(op):
             return (LoadOp.NAME,)
         properties = sorted((name, text) for name, text in op.properties.items() if name != "overflowFlags")
-        if CmpIOp.matches(op) and op.operands[0].type == "i1":
-            properties.append(("of", "flags"))  # no order of numbers
-        elif len(op.operands) == 1 and op.result.type != op.operands[0].type:
+        type = op.operands[-1].type if op.operands else op.result.type
+        if CmpIOp.matches(op):
+            properties += [("of", "flags")] if type == "i1" else []  # no order of numbers
+        elif scalar_of(op) is not None and not SelectOp.matches(op):
+            properties += [("of", type)] if type != USUAL else []
+        if len(op.operands) == 1 and op.result.type != type:
             properties.append(("to", op.result.type))  # a conversion
         return (op.name, *(item for pair in properties for item in pair))
 
