@@ -53,15 +53,15 @@ def first(ring: str, count: str) -> str:
 Access = Callable[[str, str, str], str]
 
 
-def protocol(producer: str, consumer: str, rings: int = 1) -> Module:
-    """A kernel with two partitions."""
+def protocol(producer: str, consumer: str, rings: int = 1, before: str = "") -> Module:
+    """A kernel with two partitions, and what is computed before they start."""
     made = [op("aref.create", "", "", f"%ring{at}", RING, properties=f'name = "ring{at}"') for at in range(rings)]
     groups = [
         f'"warp.group"() <{{partition = "{role}", role = "{role}", num_warps = 4 : i32, registers = 64 : i32}}> ({{\n'
         f'{body}\n"warp.end"() : () -> ()\n}}) : () -> ()'
         for role, body in (("producer", producer), ("consumer", consumer))
     ]
-    return parse_module(kernel("\n".join((*made, *groups)), arguments=LOCK))
+    return parse_module(kernel("\n".join((before, *made, *groups)), arguments=LOCK))
 
 
 def accessed(access: Access, number: str, *, upper: str = "r", start: str = "start", result: str = "end") -> str:
@@ -132,8 +132,24 @@ def test_a_run_of_numbers_counts_a_loop_over_unsigned_numbers_without_a_sign() -
         assert isinstance(check_credits(counted(loop, binary("r", "addi", wrong, "zero"))), Refuted)
 
 
-def folded(element: str = "", captured: str = "") -> str:
-    """%r is the largest element of a tile. element: what it passes through. captured: a number inside of the fold."""
+def _hints(other: str) -> str:
+    """The properties of a load with a mask."""
+    return f"isVolatile = false, operandSegmentSizes = array<i32: 1, 1, {int(bool(other))}>"
+
+
+def masked(other: str = "", result: str = "r") -> str:
+    """A number in memory if m is positive; else `other`, or undefined."""
+    types = "!tt.ptr<i32>, i1, i32" if other else "!tt.ptr<i32>, i1"
+    load = op("tt.load", f"%lock, %some{other}", types, f"%{result}", "i32", properties=_hints(other))
+    return f"{compare('some', 'm', 'zero', 4)}\n{load}"
+
+
+def folded(element: str = "", captured: str = "", other: str | None = None) -> str:
+    """%r is the largest element of a tile.
+
+    element: what it passes through. captured: a number inside of the fold. other: the tile is loaded, and this is what
+    a mask leaves out; "" is undefined.
+    """
     tile = [op("tt.splat", "%n", "i32", "%given", ROW)]
     if element:
         narrow = ROW.replace("i32", element)
@@ -141,8 +157,16 @@ def folded(element: str = "", captured: str = "") -> str:
             op("arith.trunci", "%given", ROW, "%narrow", narrow),
             op("arith.extui", "%narrow", narrow, "%tile", ROW),
         ]
+    if other is not None:
+        types = [ROW.replace("i32", "!tt.ptr<i32>"), ROW.replace("i32", "i1"), *([ROW] if other else [])]
+        tile += [
+            compare("some", "m", "zero", 4),
+            op("tt.splat", "%lock", "!tt.ptr<i32>", "%at", types[0]),
+            op("tt.splat", "%some", "i1", "%mask", types[1]),
+            op("tt.load", f"%at, %mask{other}", ", ".join(types), "%tile", ROW, properties=_hints(other)),
+        ]
     largest = binary("largest", "maxsi", "l", captured or "h")
-    source = "tile" if element else "given"
+    source = "tile" if element or other is not None else "given"
     fold = (
         f'%r = "tt.reduce"(%{source}) <{{axis = 0 : i32}}> ({{\n^bb0(%l: i32, %h: i32):\n{largest}\n'
         f'"tt.reduce.return"(%largest) : (i32) -> ()\n}}) : ({ROW}) -> i32'
@@ -257,6 +281,29 @@ def test_the_search_computes_numbers_in_the_type_that_they_have() -> None:
     producer = f"{start}\n{first('ring1', 'start1')}\n{square}\n{put_once}\n{byte}\n{never}"
     consumer = f"{start}\n{first('ring1', 'start1')}\n{byte}\n{got}"
     assert isinstance(check_credits(protocol(producer, consumer, 2)), Refuted)
+
+
+MASKED = {
+    "a number": masked,
+    "a number that a branch gives": lambda other: chosen(masked(other, "x")),
+    "a tile": lambda other: folded(other=other and ", %given"),
+}
+
+
+@pytest.mark.parametrize("what", MASKED)
+def test_a_number_that_a_mask_leaves_undefined_is_another_one_in_each_partition(what: str) -> None:
+    number, undefined = MASKED[what](", %zero"), MASKED[what]("")
+    assert isinstance(check_credits(counted(number, number)), Proved)
+    found = check_credits(counted(undefined, undefined))
+    assert not isinstance(found, Proved)
+    if what == "a number":
+        assert isinstance(found, Refuted) and found.witness.inputs["m"] <= 0, found
+
+
+def test_a_number_that_a_mask_leaves_undefined_is_one_where_it_is_loaded_once() -> None:
+    start = first("ring0", "start")
+    module = protocol(f"{start}\n{accessed(put, '')}", f"{start}\n{accessed(get, '')}", before=masked())
+    assert isinstance(check_credits(module), Proved)
 
 
 def test_facts_say_nothing_about_a_number_of_fewer_bits() -> None:

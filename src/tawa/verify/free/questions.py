@@ -491,6 +491,6 @@ def _depth_of(term: Term) -> int:
     for part in term.walk():
         if part.key[0] == "induction":
             depth = max(depth, part.key[2])
-        elif part.key[0] in ("decided", "handed", "opaque", "atomic"):
+        elif part.key[0] in ("decided", "handed", "opaque", "atomic", "undefined"):
             return ENDLESS
     return depth

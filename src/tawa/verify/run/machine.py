@@ -226,7 +226,7 @@ class Machine(Credits):
                     return number
             if signature[0] == SelectOp.NAME and type(inputs[0]) is int:
                 return inputs[1] if inputs[0] else inputs[2]
-        if signature[0] in ("opaque", "atomic"):
+        if signature[0] in ("opaque", "atomic", "undefined"):
             again = self.times[signature] = self.times.get(signature, 0) + 1
             return self._unknown((*signature, again, *inputs))
         return self._unknown((*signature, *inputs))

@@ -145,6 +145,7 @@ _NOUNS = {
     ),
     "while": "the trips of a while loop",
     "decided": "a number that a loop or a branch decides",
+    "undefined": "a number that a mask leaves undefined",
     "induction": "the counter of a loop",
 }
 _LONG = 400
