@@ -61,7 +61,7 @@ def protocol(producer: str, consumer: str, rings: int = 1, before: str = "") -> 
         f'{body}\n"warp.end"() : () -> ()\n}}) : () -> ()'
         for role, body in (("producer", producer), ("consumer", consumer))
     ]
-    return parse_module(kernel("\n".join((before, *made, *groups)), arguments=LOCK))
+    return parse_module(kernel("\n".join((before, *made, *groups)), arguments={**LOCK, "wide": "i64"}))
 
 
 def accessed(access: Access, number: str, *, upper: str = "r", start: str = "start", result: str = "end") -> str:
@@ -306,13 +306,30 @@ def test_a_number_that_a_mask_leaves_undefined_is_one_where_it_is_loaded_once() 
     assert isinstance(check_credits(module), Proved)
 
 
-def test_facts_say_nothing_about_a_number_of_fewer_bits() -> None:
-    """256 in 8 bits is 0."""
-    for type, right in (("i8", False), ("i64", True)):
-        convert = "trunci" if type == "i8" else "extsi"
-        back = "extsi" if type == "i8" else "trunci"
-        guarded = branch(get("ring0", "start", "behind"), condition="many")
-        consumer = "\n".join((through(type, convert, back), compare("many", "x", "two", 4), guarded))
-        start = first("ring0", "start")
-        module = protocol(f"{start}\n{put('ring0', 'start', 'behind')}", f"{start}\n{consumer}")
-        assert isinstance(check_credits(module, assume=["n >= 3"]), Proved) == right
+@pytest.mark.parametrize(
+    ("number", "right"),
+    [
+        (through("i8", back="extsi"), False),
+        (through("i64", "extsi", "trunci"), True),
+        (op("arith.trunci", "%wide", "i64", "%x", "i32"), False),
+        (
+            "\n".join(
+                (
+                    op("arith.constant", "", "", "%far", "i64", properties="value = 1048576 : i64"),
+                    op("arith.extsi", "%n", "i32", "%long", "i64"),
+                    binary("product", "muli", "long", "far", "i64"),
+                    op("arith.trunci", "%product", "i64", "%x", "i32"),
+                )
+            ),
+            False,
+        ),
+    ],
+    ids=["256 in 8 bits", "64 bits", "2^32 in 32 bits", "2^12 times 2^20 in 32 bits"],
+)
+def test_facts_say_nothing_about_a_number_of_fewer_bits(number: str, right: bool) -> None:
+    """If n and wide are 3 or more, is x? The numbers of the wrong ones have lowest bits that are 0."""
+    guarded = branch(get("ring0", "start", "behind"), condition="many")
+    consumer = "\n".join((number, compare("many", "x", "two", 4), guarded))
+    start = first("ring0", "start")
+    module = protocol(f"{start}\n{put('ring0', 'start', 'behind')}", f"{start}\n{consumer}")
+    assert isinstance(check_credits(module, assume=["n >= 3", "wide >= 3"]), Proved) == right

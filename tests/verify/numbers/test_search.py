@@ -49,7 +49,10 @@ def test_the_first_failing_vector_is_a_smallest_one() -> None:
 
 def test_a_small_budget_covers_few_trips() -> None:
     verdict, runs = search(parse_module(made("tile")[0]), budget=50)
-    assert isinstance(verdict, Checked) and verdict.bound == f"{runs} run, among them all with at most 0 trips in total"
+    assert (
+        isinstance(verdict, Checked)
+        and verdict.bound == f"{runs} run, of the tried numbers all with at most 0 trips in total"
+    )
 
 
 def put_without_wait() -> Module:

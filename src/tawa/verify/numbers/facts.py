@@ -151,6 +151,8 @@ def _chain(term: Term) -> _Chain:
         if len(parts) != 1 or (term.narrow and name not in _WIDENS):
             break
         match name:
+            case arith.TruncIOp.NAME if parts[0].key[0] not in _WIDENS:
+                break  # a large number has other low bits
             case _ if name in _SAME_NUMBER and not numbers:
                 pass
             case arith.AddIOp.NAME:

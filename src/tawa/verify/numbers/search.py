@@ -105,7 +105,7 @@ class Search:
             return Unknown(f"{reason} ({self.proof.reason})", place, self._used())
         size = f" with at most {self.most} trips of each loop"
         if self.complete >= 0:  # runs that the proof led to may have more
-            size = f", among them all with at most {self.complete} trips in total"
+            size = f", of the tried numbers all with at most {self.complete} trips in total"
         few = f"; {self.skipped}" if self.skipped else ""
         bound = f"{self.runs} run{'' if self.runs == 1 else 's'}{size}{few}"
         return Checked(bound, self.proof.reason, place, self._used())

@@ -285,7 +285,9 @@ class _Finder:
         elif len(ins) != 2:
             self._exact(*ins)
         elif fixed[0] is None and fixed[1] is None:
-            keeps = name == arith.AddIOp.NAME and self.not_negative.issuperset(ins) and not after.exact and not after.limit
+            keeps = (
+                name == arith.AddIOp.NAME and self.not_negative.issuperset(ins) and not after.exact and not after.limit
+            )
             for it in ins:
                 self._note(it, after if keeps else EXACT)
         else:
