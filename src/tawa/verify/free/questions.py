@@ -244,7 +244,8 @@ class _Finder:
                     site = sites[at] = self._loop(bounds[0], bounds[1], bounds[2], op)
                     ends.append(target)
                     if induction >= 0:
-                        self.values[induction] = self.terms(("induction", site.unknown, len(ends)))
+                        behind_others = (bounds[1],) if site.stage else ()  # its numbers start anew, its trips do not
+                        self.values[induction] = self.terms(("induction", site.unknown, len(ends), *behind_others))
                 case (Code.IF, condition, _) | (Code.CONSUMED, _, _, condition, _) if condition >= 0:
                     term = self.values.get(condition)
                     if term is not None:

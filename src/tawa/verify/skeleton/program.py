@@ -240,6 +240,8 @@ class Terms:
                 )
             case arith.AddIOp.NAME | arith.MulIOp.NAME:
                 return self._sum(key)
+            case tt.AddPtrOp.NAME:
+                return _address(key)
             case _:
                 return key
 
@@ -301,6 +303,14 @@ def _choice(key: tuple[Any, ...]) -> tuple[Any, ...]:
     if isinstance(other, Term) and other.key[0] == key[0] and other.key[-3] is condition:
         other = other.key[-1]
     return (*key[:-3], condition, one, other)
+
+
+def _address(key: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The key of an address with one offset, if offsets are numbers; without any, if they are 0."""
+    base, offset = key[-2:]
+    if isinstance(base, Term) and base.key[0] == key[0] and isinstance(base.key[-1], int) and isinstance(offset, int):
+        base, offset = base.key[-2], base.key[-1] + offset
+    return base.key if isinstance(base, Term) and offset == 0 else (*key[:-2], base, offset)
 
 
 def _denied(left: Term | int, right: Term | int) -> Term | None:
