@@ -216,6 +216,38 @@ def test_iterations_of_two_loops_with_the_same_bounds_are_two_numbers() -> None:
     assert isinstance(check_credits(protocol(in_a_nest(put, "i"), in_a_nest(get, "j"), 2)), Refuted)
 
 
+def flagged(access: Access, at: str, *, upper: str, first: str = "start", result: str = "end") -> str:
+    """In iteration i of a loop: as many accesses as the number in memory at `at` says."""
+    there = op("tt.addptr", f"%lock, %{at}", "!tt.ptr<i32>, i32", "%there", "!tt.ptr<i32>")
+    number = f"{binary('on', 'addi', 'i', 'k')}\n{there}\n{scalar_load('r', 'there')}"
+    loop = accessed(access, number, start="a", result="a_next")
+    return for_loop(loop, upper=upper, induction="i", carried={"a": (first, "a_next", COUNT)}, results=f"%{result}")
+
+
+def in_stages(access: Access, at: str) -> str:
+    """Of the iterations up to n, some in one loop, the others in a loop that starts at 0 again. on: goes on there."""
+    return "\n".join(
+        (
+            first("ring0", "start"),
+            binary("least", "maxsi", "m", "zero"),
+            binary("some", "minsi", "least", "n"),
+            binary("left", "subi", "n", "some"),
+            binary("k", "addi", "zero", "zero"),
+            flagged(access, "i", upper="some", result="between"),
+            binary("k", "addi", "some", "zero"),
+            flagged(access, at, upper="left", first="between"),
+        )
+    )
+
+
+def test_a_loop_that_goes_on_where_another_one_ended_has_numbers_of_its_own() -> None:
+    """The trips of both are those of one range, but the second starts at 0 again, and reads the numbers from there."""
+    whole = f"{first('ring0', 'start')}\n{binary('k', 'addi', 'zero', 'zero')}\n{flagged(get, 'i', upper='n')}"
+    assert isinstance(check_credits(protocol(in_stages(put, "i"), in_stages(get, "i"))), Proved)
+    assert isinstance(check_credits(protocol(in_stages(put, "i"), whole)), Refuted)
+    assert not isinstance(check_credits(protocol(in_stages(put, "on"), whole)), Refuted)
+
+
 def in_one_order(flag: str, tag: str, access: Access, at: tuple[str, str, str], between: str = "") -> str:
     """Accesses of ring0, ring2, ring1, or of ring1, ring2, ring0; gives the counts behind them."""
 

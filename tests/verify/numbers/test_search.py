@@ -142,6 +142,31 @@ def test_numbers_that_are_computed_from_one_float_may_be_related() -> None:
     assert isinstance(alone, Refuted), alone
 
 
+WIDE = (
+    '%address = "tt.bitcast"(%counter) : (!tt.ptr<i32>) -> !tt.ptr<i64>',
+    '%both = "tt.load"(%address) <{operandSegmentSizes = array<i32: 1, 0, 0>}> : (!tt.ptr<i64>) -> i64',
+    op("arith.trunci", "%both", "i64", "%other", "i32"),
+)
+ROW, TILE = "tensor<64x!tt.ptr<i32>>", "tensor<64xi32>"
+FOLD = f'^bb0(%l: i32, %h: i32):\n{binary("most", "maxsi", "l", "h")}\n"tt.reduce.return"(%most) : (i32) -> ()'
+LARGEST = (
+    op("tt.splat", "%counter", "!tt.ptr<i32>", "%row", ROW),
+    op("tt.load", "%row", ROW, "%tile", TILE, properties="operandSegmentSizes = array<i32: 1, 0, 0>"),
+    f'%other = "tt.reduce"(%tile) <{{axis = 0 : i32}}> ({{\n{FOLD}\n}}) : ({TILE}) -> i32',
+)
+
+
+@pytest.mark.parametrize("lines", [WIDE, LARGEST], ids=["low half of 64 bits", "largest of a tile"])
+def test_numbers_that_are_read_from_the_same_memory_may_be_related(lines: tuple[str, ...]) -> None:
+    """The other number is the same one: never above 0 where it is not."""
+    number = scalar_load("number", "counter")
+    flags = compare("more", "number", "zero", 4), compare("also", "other", "zero", 3)
+    verdict = invalidated_if(number, *lines, *flags)
+    assert isinstance(verdict, Unknown) and "may be related" in verdict.reason, verdict
+    alone = compare("more", "n", "zero", 4), flags[1]
+    assert isinstance(invalidated_if(*lines, *alone), Refuted), "by itself it is any number"
+
+
 def test_the_number_of_barriers_bounds_the_trips_of_a_ring_that_is_not_recognised() -> None:
     slots = (binary("s", "muli", "it", "it"), binary("s4", "andi", "s", "c3"), wait("s4", "zero"))
     program = waits(*slots, binary("more", "addi", "it", "c1"), carried={"it": ("zero", "more", "i32")}, depth=4)
