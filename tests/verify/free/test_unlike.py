@@ -12,7 +12,7 @@ import pytest
 from tawa.ir import Module, parse_module
 from tawa.verify.arefs import check_credits
 from tawa.verify.effort import Effort
-from tawa.verify.verdict import Checked, Proved, Refuted
+from tawa.verify.verdict import Checked, Proved, Refuted, Unknown
 from tests.cases.programs.ttgir import LOCK, SLOT, binary, branch, compare, for_loop, kernel, load, op, scalar_load
 
 RING, COUNT = f"!aref.ring<1 x ({SLOT})>", "!aref.index<1>"
@@ -336,6 +336,27 @@ def test_a_number_that_a_mask_leaves_undefined_is_one_where_it_is_loaded_once() 
     start = first("ring0", "start")
     module = protocol(f"{start}\n{accessed(put, '')}", f"{start}\n{accessed(get, '')}", before=masked())
     assert isinstance(check_credits(module), Proved)
+
+
+def halving(access: Access, number: str, half: str, by: str) -> str:
+    """An access for each halving of a number until it is 0."""
+    types = f"(i32, {COUNT})"
+    return (
+        f'{first("ring0", "start")}\n{number}\n%w:2 = "scf.while"(%r, %start) ({{\n^bb0(%k: i32, %c: {COUNT}):\n'
+        f'{compare("more", "k", "zero", 4)}\n"scf.condition"(%more, %k, %c) : (i1, i32, {COUNT}) -> ()\n}}, {{\n'
+        f"^bb0(%h: i32, %d: {COUNT}):\n{access('ring0', 'd', 'e')}\n{binary('less', half, 'h', by)}\n"
+        f'"scf.yield"(%less, %e) : {types} -> ()\n}}) : {types} -> {types}'
+    )
+
+
+@pytest.mark.parametrize("memory", [False, True], ids=["of an argument", "of a number in memory"])
+def test_two_while_loops_that_compute_otherwise_with_one_number_are_no_two_choices(memory: bool) -> None:
+    """A quotient by 2 and a shift are equal for what is above 0, and the number decides the trips of both."""
+    number = scalar_load("r", "lock") if memory else binary("r", "addi", "n", "zero")
+    module = protocol(halving(put, number, "divsi", "two"), halving(get, number, "shrsi", "one"))
+    assert isinstance(check_credits(module), Unknown if memory else Checked)
+    module = protocol(halving(put, number, "divsi", "two"), halving(get, number, "subi", "one"))
+    assert isinstance(check_credits(module), Unknown if memory else Refuted)
 
 
 @pytest.mark.parametrize(

@@ -322,8 +322,6 @@ class Search:
         atomics = {part.key[1] for term in vector.numbers for part in term.walk() if part.key[0] == "atomic"}
         if len(atomics) > 1:
             return self._unknown(SEVERAL_ATOMICS, fault.op)
-        if len(whiles) > 1 and len({vector.numbers[term] for term in whiles}) > 1:
-            return self._unknown("the trips of several loops that memory ends may be related", fault.op)
         if _may_be_related(vector.numbers, program.arguments.values()):
             return self._unknown(_RELATED, fault.op)
         machine = Machine(program, vector.numbers, program.leader, trace=True)
@@ -331,6 +329,8 @@ class Search:
             machine.run()
         except FaultError as again:
             fault = again
+        if len(whiles) > 1 and (machine.late or len({vector.numbers[term] for term in whiles}) > 1):
+            return self._unknown("the trips of several loops that memory ends may be related", fault.op)
         steps = [self._step(step) for step in fault.steps] if program.memories is not None else self._events(machine)
         inputs = {_label(term): number for term, number in vector.numbers.items()}
         return Refuted(Witness(fault.kind, str(fault), inputs, tuple(steps)), self._used())

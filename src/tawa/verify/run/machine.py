@@ -60,6 +60,8 @@ class Machine(Credits):
         self.steps: int = 0
         self.times: dict[tuple[Any, ...], int] = {}
         self.chains: dict[Term, list[Any]] = {}
+        self.late = False
+        """Whether a trip count is chosen for a `while` that computes otherwise with the numbers of another one."""
 
     def run(self) -> None:
         """Returns if the run ends without a fault; raises `FaultError`, `NeedError` or `ImpossibleError` otherwise."""
@@ -299,6 +301,8 @@ class Machine(Credits):
         frame, condition = thread.frames[-1], self.registers[instruction[1]]
         if not isinstance(condition, Term):
             going = bool(condition)
+        elif all(number in self.program.arguments.values() for number in condition.numbers):
+            raise NeedError(condition, "flag")
         else:
             first = frame.lower if frame.lower is not None else self.program.terms(("while", condition))
             trips = self.numbers.get(first)
@@ -311,6 +315,7 @@ class Machine(Credits):
             at = frame.index - frame.step
             if at < len(chain) and chain[at] is not condition:
                 # Another loop with the same first conditions diverges here: treat the two as different loops.
+                self.late |= not chain[0].numbers.isdisjoint(condition.numbers)
                 frame.lower, frame.step = None, 0
                 return self._test(thread, instruction)
             if at == len(chain):

@@ -111,6 +111,14 @@ class Term:
         """The terms among its operands."""
         return [part for part in self.key if isinstance(part, Term)]
 
+    @property
+    def numbers(self) -> set[Term]:
+        """The numbers that arithmetic makes it from; of a number in memory, not what its address is made from."""
+        work = Worklist[Term]([self])
+        for term in work:
+            work += term.parts if str(term.key[0]).startswith("arith.") else []
+        return {term for term in work.given if not (term.parts and str(term.key[0]).startswith("arith."))}
+
     def walk(self) -> Iterator[Term]:
         """This term and all of its subterms, each once."""
         work = Worklist[Term]([self])
