@@ -13,7 +13,10 @@ from bench.protocols.programs import Program, programs, topics
 
 pytestmark = pytest.mark.usefixtures("without_ptx")
 
-ONCE_PROVED = ("volatile", "box_small", "triangular", "given")
+ONCE_PROVED = (
+    *("volatile", "box_small", "triangular", "given", "start_high", "difference", "low_bits_parity"),
+    *("wide_argument", "stages"),
+)
 """Faults that were proved before they were found here."""
 
 
@@ -30,7 +33,7 @@ def test_a_fault_is_not_proved(program: Program, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ONCE_PROVED)
 def test_a_fault_that_was_proved_once_is_not_proved(name: str, tmp_path: Path) -> None:
-    (program,) = (it for it in programs() if it.name == name)
+    program = next(it for it in programs() if it.name == name and not it.right)
     assert judge(program, tmp_path).verdict in ("refuted", "checked", "unknown")
 
 

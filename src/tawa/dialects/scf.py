@@ -5,6 +5,7 @@ A loop-carried value has one index in `inits`, `iter_args`, the yield and the re
 
 from __future__ import annotations
 
+from tawa.dialects import scalars
 from tawa.dialects.declare.declaration import OpView, op_names
 from tawa.dialects.declare.families import YieldingOp
 from tawa.dialects.declare.fields import operand, operands, region, types_of
@@ -59,6 +60,13 @@ class ForOp(OpView):
     def unsigned(self) -> bool:
         """Whether the bounds are compared as unsigned numbers."""
         return "unsignedCmp" in self.op.properties
+
+    def trips(self, lower: int, upper: int, step: int) -> int | None:
+        """`trips_of` these bounds, read as the loop compares them."""
+        if self.unsigned:
+            width = scalars.width_of(self.lower.type) or 0
+            lower, upper, step = (scalars.unsigned(it, width) for it in (lower, upper, step))
+        return trips_of(lower, upper, step)
 
     def carry(self, init: Value, hint: str = "") -> Value:
         """Adds a loop-carried value and returns its block argument; its result is the last one.

@@ -269,6 +269,11 @@ class LoadOp(OpView):
         return type if isinstance(type, TensorType) else None
 
     @property
+    def partial(self) -> bool:
+        """Whether what the mask leaves out is undefined."""
+        return self.mask is not None and self.other is None
+
+    @property
     def stays(self) -> bool:
         """Whether the load stays in the consumer even if it feeds a dot."""
         return STAYS in self.op.attributes

@@ -8,7 +8,7 @@ from typing import Any
 from tawa.dialects.aref import ConsumedOp, CreateOp, FilledOp, PutOp
 from tawa.dialects.control_flow import successor_operands
 from tawa.dialects.declare.declaration import by_name, op_names
-from tawa.dialects.scf import ConditionOp, ForOp, IfOp, WhileOp, YieldOp, trips_of
+from tawa.dialects.scf import ConditionOp, ForOp, IfOp, WhileOp, YieldOp
 from tawa.dialects.tt import CallOp, FuncOp, ReturnOp
 from tawa.dialects.ttg import (
     AsyncCommitGroupOp,
@@ -125,7 +125,7 @@ def _branch(op: Operation, args: list[Any]) -> tuple[list[Any], Block]:
 
 def _for(partition: Partition, op: Operation, args: list[Any]) -> Run:
     lower, upper, step, *carried = args
-    trips = trips_of(int(lower), int(upper), int(step))
+    trips = ForOp(op).trips(int(lower), int(upper), int(step))
     if trips is None:
         raise EndlessLoop(f"a loop with step {step} from {lower} to {upper} never ends")
     body = op.regions[0].block

@@ -9,7 +9,8 @@ the barrier level (`tawa.verify.run.events`). The proof also checks that both si
 (`tawa.verify.free.proof`).
 
 A number that an atomic returns is unknown, and differs from one execution to the next. So does one that is loaded from
-memory that may change (`tawa.verify.changing_memory`). It is told apart from others by its place in the program.
+memory that may change (`tawa.verify.changing_memory`), and one that a mask leaves undefined. Each is told apart from
+others by its place in the program.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tawa.dialects.control_flow import incoming
 from tawa.dialects.declare.declaration import effects_by_name
 from tawa.dialects.scalars import width_of
 from tawa.dialects.scf import CONTROL
-from tawa.dialects.tt import ATOMICS, SplatOp, UnsplatOp
+from tawa.dialects.tt import ATOMICS, LoadOp, SplatOp, UnsplatOp
 from tawa.dialects.ttg import LocalAllocOp, LocalDeallocOp, LocalLoadOp, LocalStoreOp, MemDescIndexOp
 from tawa.ir import Operation, Value, Worklist
 from tawa.verify.changing_memory import changing_loads
@@ -32,12 +33,14 @@ from tawa.verify.changing_memory import changing_loads
 class CrossedNumbers:
     """sources: for each value that comes out of a ring, the number that is put into it.
 
-    atomics: each with its place, and loads of memory that may change.
+    atomics: each with its place, and loads of memory that may change. undefined: likewise the loads with a mask that
+    leaves their number undefined.
     loads: the loads from rings, each with the value that it gives. stores: the puts or stores, each with its number.
     """
 
     sources: Mapping[Value, Value] = field(default_factory=dict[Value, Value])
     atomics: Mapping[Operation, int] = field(default_factory=dict[Operation, int])
+    undefined: Mapping[Operation, int] = field(default_factory=dict[Operation, int])
     loads: Mapping[Operation, Value] = field(default_factory=dict[Operation, Value])
     stores: Mapping[Operation, Value] = field(default_factory=dict[Operation, Value])
 
@@ -55,9 +58,11 @@ def crossed_numbers(ops: Iterable[Operation]) -> CrossedNumbers:
     every = list(ops)
     atomics = [op for op in every if op.name in ATOMICS and width_of(op.result.type) is not None]
     places = {op: place for place, op in enumerate([*atomics, *changing_loads(every)])}
+    partial = [load.op for op in every if (load := LoadOp.of(op)) and load.partial]
+    undefined = {op: place for place, op in enumerate(partial)}
     unsplats = [op for op in every if UnsplatOp.matches(op)]
     if not unsplats:
-        return CrossedNumbers(atomics=places)
+        return CrossedNumbers(atomics=places, undefined=undefined)
     filled: dict[Value, list[Operation]] = {}
     for op in every:
         if (memory := _filled_by(op)) is not None:
@@ -72,7 +77,7 @@ def crossed_numbers(ops: Iterable[Operation]) -> CrossedNumbers:
         number = _number_of(writers[0]) if len(writers) == 1 else None
         if load is not None and number is not None:
             sources[op.result], loads[load.op], stores[writers[0]] = number, op.result, number
-    return CrossedNumbers(sources, places, loads, stores)
+    return CrossedNumbers(sources, places, undefined, loads, stores)
 
 
 def _filled_by(op: Operation) -> Value | None:

@@ -6,7 +6,8 @@
 
 All partitions read the same memory. Therefore numbers are equal, at corresponding points of equal loops, if the same
 operations compute them from the same arguments; comparisons count as the same if they are in `comparisons.one_form`.
-The result of an atomic is the same only where one partition sends it to another (`tawa.verify.crossed_numbers`).
+The result of an atomic, or a number that a mask leaves undefined, is the same only where one partition sends it to
+another (`tawa.verify.crossed_numbers`).
 """
 
 from __future__ import annotations
@@ -116,7 +117,8 @@ class _Text:
             return self._number(f"({function.name} {inputs})")
         scalar = op.name.startswith("arith.") or op.name in _SCALAR or SameNumberOp.matches(op)
         self.known &= scalar and not op.regions and not any("tensor<" in it.type for it in (*op.operands, *op.results))
-        properties = "" if op.name == LoadOp.NAME else str(sorted(op.properties.items()))
+        undefined = f"undefined {self.crossed.undefined[op]}" if op in self.crossed.undefined else ""
+        properties = undefined if op.name == LoadOp.NAME else str(sorted(op.properties.items()))
         operands: list[object] = list(op.operands) if self.known else []
         if CmpIOp.matches(op) and self.known and op.operands[0].type != "i1":
             constants = [_constant_of(it) for it in op.operands]

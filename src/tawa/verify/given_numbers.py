@@ -106,8 +106,10 @@ class _Expression:
             self.operation(op)
 
     def operation(self, op: Operation) -> None:
+        load = LoadOp.of(op)
         self.known &= is_pure(op) or (is_plain_load(op) and op not in self.changing)
-        self.reads |= LoadOp.matches(op)
+        self.known &= load is None or not load.partial
+        self.reads |= load is not None
         self.known &= not any(_rounds(inner) for inner in op.walk()) if op.regions else True
         if op.name in INLINE:
             self.known &= not (GroupIndexOp.matches(op) or SameNumberOp.matches(op) or reads_thread(op))

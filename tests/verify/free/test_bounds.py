@@ -43,6 +43,13 @@ def test_a_range_starts_before_the_whole_steps_that_are_added() -> None:
     assert start_of(added(N, -4), 2) == (N, -2)
 
 
+def test_a_sum_of_few_bits_may_wrap_and_is_no_step_of_a_range() -> None:
+    """127 and 1 is -128 in 8 bits."""
+    wrapping, wide = (TERMS((AddIOp.NAME, "of", type, N, 1)) for type in ("i8", "i64"))
+    assert (start_of(wrapping, 1), start_of(wide, 1)) == ((wrapping, 0), (N, 1))
+    assert (addends_of(wrapping), addends_of(wide)) == (({wrapping: 1}, 0), ({N: 1}, 1))
+
+
 def test_a_sum_has_its_terms_and_its_constant() -> None:
     parts, number = addends_of(added(added(N, 3), added(N, LOW)))
     assert parts == {N: 2, LOW: 1} and number == 3

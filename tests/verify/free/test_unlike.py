@@ -12,7 +12,7 @@ import pytest
 from tawa.ir import Module, parse_module
 from tawa.verify.arefs import check_credits
 from tawa.verify.effort import Effort
-from tawa.verify.verdict import Proved, Refuted
+from tawa.verify.verdict import Checked, Proved, Refuted, Unknown
 from tests.cases.programs.ttgir import LOCK, SLOT, binary, branch, compare, for_loop, kernel, load, op, scalar_load
 
 RING, COUNT = f"!aref.ring<1 x ({SLOT})>", "!aref.index<1>"
@@ -53,15 +53,15 @@ def first(ring: str, count: str) -> str:
 Access = Callable[[str, str, str], str]
 
 
-def protocol(producer: str, consumer: str, rings: int = 1) -> Module:
-    """A kernel with two partitions."""
+def protocol(producer: str, consumer: str, rings: int = 1, before: str = "") -> Module:
+    """A kernel with two partitions, and what is computed before they start."""
     made = [op("aref.create", "", "", f"%ring{at}", RING, properties=f'name = "ring{at}"') for at in range(rings)]
     groups = [
         f'"warp.group"() <{{partition = "{role}", role = "{role}", num_warps = 4 : i32, registers = 64 : i32}}> ({{\n'
         f'{body}\n"warp.end"() : () -> ()\n}}) : () -> ()'
         for role, body in (("producer", producer), ("consumer", consumer))
     ]
-    return parse_module(kernel("\n".join((*made, *groups)), arguments=LOCK))
+    return parse_module(kernel("\n".join((before, *made, *groups)), arguments={**LOCK, "wide": "i64"}))
 
 
 def accessed(access: Access, number: str, *, upper: str = "r", start: str = "start", result: str = "end") -> str:
@@ -111,8 +111,45 @@ def from_minus_one(properties: str) -> str:
     return f"{minus}\n{loop.replace(' ({', f' {properties}({{', 1)}"
 
 
-def folded(element: str = "", captured: str = "") -> str:
-    """%r is the largest element of a tile. element: what it passes through. captured: a number inside of the fold."""
+def unsigned(body: str, result: str, lower: int, upper: int) -> str:
+    """%r is the sum of %r_next over a loop over unsigned numbers."""
+    bounds = [
+        op("arith.constant", "", "", f"%{name}", "i32", properties=f"value = {number} : i32")
+        for name, number in (("low", lower), ("high", upper))
+    ]
+    carried = {"t": ("zero", result, "i32")}
+    loop = for_loop(body, lower="low", upper="high", carried=carried, results="%r", induction="i")
+    return "\n".join((*bounds, loop.replace(" ({", " <{unsignedCmp}> ({", 1)))
+
+
+def test_a_run_of_numbers_counts_a_loop_over_unsigned_numbers_without_a_sign() -> None:
+    """From -1, which is the largest number, up to 2 there is no trip; around 2^31, numbers change their sign."""
+    none = unsigned(binary("more", "addi", "t", "one"), "more", -1, 2)
+    negative = "\n".join((compare("is", "i", "zero", 2), op("arith.extui", "%is", "i1", "%by", "i32")))
+    one = unsigned(f"{negative}\n{binary('more', 'addi', 't', 'by')}", "more", (1 << 31) - 1, 1 - (1 << 31))
+    for loop, right, wrong in ((none, "zero", "one"), (one, "one", "two")):
+        assert isinstance(check_credits(counted(loop, binary("r", "addi", right, "zero"))), Checked)
+        assert isinstance(check_credits(counted(loop, binary("r", "addi", wrong, "zero"))), Refuted)
+
+
+def _hints(other: str) -> str:
+    """The properties of a load with a mask."""
+    return f"isVolatile = false, operandSegmentSizes = array<i32: 1, 1, {int(bool(other))}>"
+
+
+def masked(other: str = "", result: str = "r") -> str:
+    """A number in memory if m is positive; else `other`, or undefined."""
+    types = "!tt.ptr<i32>, i1, i32" if other else "!tt.ptr<i32>, i1"
+    load = op("tt.load", f"%lock, %some{other}", types, f"%{result}", "i32", properties=_hints(other))
+    return f"{compare('some', 'm', 'zero', 4)}\n{load}"
+
+
+def folded(element: str = "", captured: str = "", other: str | None = None) -> str:
+    """%r is the largest element of a tile.
+
+    element: what it passes through. captured: a number inside of the fold. other: the tile is loaded, and this is what
+    a mask leaves out; "" is undefined.
+    """
     tile = [op("tt.splat", "%n", "i32", "%given", ROW)]
     if element:
         narrow = ROW.replace("i32", element)
@@ -120,8 +157,16 @@ def folded(element: str = "", captured: str = "") -> str:
             op("arith.trunci", "%given", ROW, "%narrow", narrow),
             op("arith.extui", "%narrow", narrow, "%tile", ROW),
         ]
+    if other is not None:
+        types = [ROW.replace("i32", "!tt.ptr<i32>"), ROW.replace("i32", "i1"), *([ROW] if other else [])]
+        tile += [
+            compare("some", "m", "zero", 4),
+            op("tt.splat", "%lock", "!tt.ptr<i32>", "%at", types[0]),
+            op("tt.splat", "%some", "i1", "%mask", types[1]),
+            op("tt.load", f"%at, %mask{other}", ", ".join(types), "%tile", ROW, properties=_hints(other)),
+        ]
     largest = binary("largest", "maxsi", "l", captured or "h")
-    source = "tile" if element else "given"
+    source = "tile" if element or other is not None else "given"
     fold = (
         f'%r = "tt.reduce"(%{source}) <{{axis = 0 : i32}}> ({{\n^bb0(%l: i32, %h: i32):\n{largest}\n'
         f'"tt.reduce.return"(%largest) : (i32) -> ()\n}}) : ({ROW}) -> i32'
@@ -171,6 +216,38 @@ def test_iterations_of_two_loops_with_the_same_bounds_are_two_numbers() -> None:
     assert isinstance(check_credits(protocol(in_a_nest(put, "i"), in_a_nest(get, "j"), 2)), Refuted)
 
 
+def flagged(access: Access, at: str, *, upper: str, first: str = "start", result: str = "end") -> str:
+    """In iteration i of a loop: as many accesses as the number in memory at `at` says."""
+    there = op("tt.addptr", f"%lock, %{at}", "!tt.ptr<i32>, i32", "%there", "!tt.ptr<i32>")
+    number = f"{binary('on', 'addi', 'i', 'k')}\n{there}\n{scalar_load('r', 'there')}"
+    loop = accessed(access, number, start="a", result="a_next")
+    return for_loop(loop, upper=upper, induction="i", carried={"a": (first, "a_next", COUNT)}, results=f"%{result}")
+
+
+def in_stages(access: Access, at: str) -> str:
+    """Of the iterations up to n, some in one loop, the others in a loop that starts at 0 again. on: goes on there."""
+    return "\n".join(
+        (
+            first("ring0", "start"),
+            binary("least", "maxsi", "m", "zero"),
+            binary("some", "minsi", "least", "n"),
+            binary("left", "subi", "n", "some"),
+            binary("k", "addi", "zero", "zero"),
+            flagged(access, "i", upper="some", result="between"),
+            binary("k", "addi", "some", "zero"),
+            flagged(access, at, upper="left", first="between"),
+        )
+    )
+
+
+def test_a_loop_that_goes_on_where_another_one_ended_has_numbers_of_its_own() -> None:
+    """The trips of both are those of one range, but the second starts at 0 again, and reads the numbers from there."""
+    whole = f"{first('ring0', 'start')}\n{binary('k', 'addi', 'zero', 'zero')}\n{flagged(get, 'i', upper='n')}"
+    assert isinstance(check_credits(protocol(in_stages(put, "i"), in_stages(get, "i"))), Proved)
+    assert isinstance(check_credits(protocol(in_stages(put, "i"), whole)), Refuted)
+    assert not isinstance(check_credits(protocol(in_stages(put, "on"), whole)), Refuted)
+
+
 def in_one_order(flag: str, tag: str, access: Access, at: tuple[str, str, str], between: str = "") -> str:
     """Accesses of ring0, ring2, ring1, or of ring1, ring2, ring0; gives the counts behind them."""
 
@@ -218,13 +295,94 @@ def test_what_a_while_hands_on_is_not_what_it_computes_for_the_next_trip() -> No
     assert isinstance(check_credits(handing()), Refuted)
 
 
-def test_facts_say_nothing_about_a_number_of_fewer_bits() -> None:
-    """256 in 8 bits is 0."""
-    for type, right in (("i8", False), ("i64", True)):
-        convert = "trunci" if type == "i8" else "extsi"
-        back = "extsi" if type == "i8" else "trunci"
-        guarded = branch(get("ring0", "start", "behind"), condition="many")
-        consumer = "\n".join((through(type, convert, back), compare("many", "x", "two", 4), guarded))
-        start = first("ring0", "start")
-        module = protocol(f"{start}\n{put('ring0', 'start', 'behind')}", f"{start}\n{consumer}")
-        assert isinstance(check_credits(module, assume=["n >= 3"]), Proved) == right
+def of_bytes(name: str, result: str, left: str, right: str) -> str:
+    """An operation on the lowest bytes of two numbers, as a signed number."""
+    short = [op("arith.trunci", f"%{it}", "i32", f"%short_{result}_{it}", "i8") for it in dict.fromkeys((left, right))]
+    made = binary(f"byte_{result}", name, f"short_{result}_{left}", f"short_{result}_{right}", "i8")
+    return "\n".join((*short, made, op("arith.extsi", f"%byte_{result}", "i8", f"%{result}", "i32")))
+
+
+def test_the_search_computes_numbers_in_the_type_that_they_have() -> None:
+    """The product of 32 and 32 is 1024, and 0 in 8 bits; the last operation that is compiled is in 8 bits."""
+    start, end = first("ring0", "start"), op("arith.constant", "", "", "%end", "i32", properties="value = 1024 : i32")
+    square = f"{binary('square', 'muli', 'n', 'n')}\n{end}\n{compare('is', 'square', 'end', 0)}"
+    put_once = branch(put("ring0", "start", "behind"), condition="is")
+    byte = f"{of_bytes('muli', 'less', 'm', 'm')}\n{compare('few', 'less', 'two', 2)}"
+    never = branch(put("ring1", "start1", "behind1"), condition="few")
+    got = branch(get("ring1", "start1", "behind1"), condition="few")
+    producer = f"{start}\n{first('ring1', 'start1')}\n{square}\n{put_once}\n{byte}\n{never}"
+    consumer = f"{start}\n{first('ring1', 'start1')}\n{byte}\n{got}"
+    assert isinstance(check_credits(protocol(producer, consumer, 2)), Refuted)
+
+
+MASKED = {
+    "a number": masked,
+    "a number that a branch gives": lambda other: chosen(masked(other, "x")),
+    "a tile": lambda other: folded(other=other and ", %given"),
+}
+
+
+@pytest.mark.parametrize("what", MASKED)
+def test_a_number_that_a_mask_leaves_undefined_is_another_one_in_each_partition(what: str) -> None:
+    number, undefined = MASKED[what](", %zero"), MASKED[what]("")
+    assert isinstance(check_credits(counted(number, number)), Proved)
+    found = check_credits(counted(undefined, undefined))
+    assert not isinstance(found, Proved)
+    if what == "a number":
+        assert isinstance(found, Refuted) and found.witness.inputs["m"] <= 0, found
+
+
+def test_a_number_that_a_mask_leaves_undefined_is_one_where_it_is_loaded_once() -> None:
+    start = first("ring0", "start")
+    module = protocol(f"{start}\n{accessed(put, '')}", f"{start}\n{accessed(get, '')}", before=masked())
+    assert isinstance(check_credits(module), Proved)
+
+
+def halving(access: Access, number: str, half: str, by: str) -> str:
+    """An access for each halving of a number until it is 0."""
+    types = f"(i32, {COUNT})"
+    return (
+        f'{first("ring0", "start")}\n{number}\n%w:2 = "scf.while"(%r, %start) ({{\n^bb0(%k: i32, %c: {COUNT}):\n'
+        f'{compare("more", "k", "zero", 4)}\n"scf.condition"(%more, %k, %c) : (i1, i32, {COUNT}) -> ()\n}}, {{\n'
+        f"^bb0(%h: i32, %d: {COUNT}):\n{access('ring0', 'd', 'e')}\n{binary('less', half, 'h', by)}\n"
+        f'"scf.yield"(%less, %e) : {types} -> ()\n}}) : {types} -> {types}'
+    )
+
+
+@pytest.mark.parametrize("memory", [False, True], ids=["of an argument", "of a number in memory"])
+def test_two_while_loops_that_compute_otherwise_with_one_number_are_no_two_choices(memory: bool) -> None:
+    """A quotient by 2 and a shift are equal for what is above 0, and the number decides the trips of both."""
+    number = scalar_load("r", "lock") if memory else binary("r", "addi", "n", "zero")
+    module = protocol(halving(put, number, "divsi", "two"), halving(get, number, "shrsi", "one"))
+    assert isinstance(check_credits(module), Unknown if memory else Checked)
+    module = protocol(halving(put, number, "divsi", "two"), halving(get, number, "subi", "one"))
+    assert isinstance(check_credits(module), Unknown if memory else Refuted)
+
+
+@pytest.mark.parametrize(
+    ("number", "right"),
+    [
+        (through("i8", back="extsi"), False),
+        (through("i64", "extsi", "trunci"), True),
+        (op("arith.trunci", "%wide", "i64", "%x", "i32"), False),
+        (
+            "\n".join(
+                (
+                    op("arith.constant", "", "", "%far", "i64", properties="value = 1048576 : i64"),
+                    op("arith.extsi", "%n", "i32", "%long", "i64"),
+                    binary("product", "muli", "long", "far", "i64"),
+                    op("arith.trunci", "%product", "i64", "%x", "i32"),
+                )
+            ),
+            False,
+        ),
+    ],
+    ids=["256 in 8 bits", "64 bits", "2^32 in 32 bits", "2^12 times 2^20 in 32 bits"],
+)
+def test_facts_say_nothing_about_a_number_of_fewer_bits(number: str, right: bool) -> None:
+    """If n and wide are 3 or more, is x? The numbers of the wrong ones have lowest bits that are 0."""
+    guarded = branch(get("ring0", "start", "behind"), condition="many")
+    consumer = "\n".join((number, compare("many", "x", "two", 4), guarded))
+    start = first("ring0", "start")
+    module = protocol(f"{start}\n{put('ring0', 'start', 'behind')}", f"{start}\n{consumer}")
+    assert isinstance(check_credits(module, assume=["n >= 3", "wide >= 3"]), Proved) == right

@@ -49,7 +49,10 @@ def test_the_first_failing_vector_is_a_smallest_one() -> None:
 
 def test_a_small_budget_covers_few_trips() -> None:
     verdict, runs = search(parse_module(made("tile")[0]), budget=50)
-    assert isinstance(verdict, Checked) and verdict.bound == f"{runs} run, among them all with at most 0 trips in total"
+    assert (
+        isinstance(verdict, Checked)
+        and verdict.bound == f"{runs} run, of the tried numbers all with at most 0 trips in total"
+    )
 
 
 def put_without_wait() -> Module:
@@ -137,6 +140,31 @@ def test_numbers_that_are_computed_from_one_float_may_be_related() -> None:
         assert isinstance(verdict, Unknown) and "may be related" in verdict.reason, verdict
     alone = invalidated_if(cast, load, *sums, *numbers, flags[0], compare("also", "sum_i", "zero", 4))
     assert isinstance(alone, Refuted), alone
+
+
+WIDE = (
+    '%address = "tt.bitcast"(%counter) : (!tt.ptr<i32>) -> !tt.ptr<i64>',
+    '%both = "tt.load"(%address) <{operandSegmentSizes = array<i32: 1, 0, 0>}> : (!tt.ptr<i64>) -> i64',
+    op("arith.trunci", "%both", "i64", "%other", "i32"),
+)
+ROW, TILE = "tensor<64x!tt.ptr<i32>>", "tensor<64xi32>"
+FOLD = f'^bb0(%l: i32, %h: i32):\n{binary("most", "maxsi", "l", "h")}\n"tt.reduce.return"(%most) : (i32) -> ()'
+LARGEST = (
+    op("tt.splat", "%counter", "!tt.ptr<i32>", "%row", ROW),
+    op("tt.load", "%row", ROW, "%tile", TILE, properties="operandSegmentSizes = array<i32: 1, 0, 0>"),
+    f'%other = "tt.reduce"(%tile) <{{axis = 0 : i32}}> ({{\n{FOLD}\n}}) : ({TILE}) -> i32',
+)
+
+
+@pytest.mark.parametrize("lines", [WIDE, LARGEST], ids=["low half of 64 bits", "largest of a tile"])
+def test_numbers_that_are_read_from_the_same_memory_may_be_related(lines: tuple[str, ...]) -> None:
+    """The other number is the same one: never above 0 where it is not."""
+    number = scalar_load("number", "counter")
+    flags = compare("more", "number", "zero", 4), compare("also", "other", "zero", 3)
+    verdict = invalidated_if(number, *lines, *flags)
+    assert isinstance(verdict, Unknown) and "may be related" in verdict.reason, verdict
+    alone = compare("more", "n", "zero", 4), flags[1]
+    assert isinstance(invalidated_if(*lines, *alone), Refuted), "by itself it is any number"
 
 
 def test_the_number_of_barriers_bounds_the_trips_of_a_ring_that_is_not_recognised() -> None:

@@ -101,3 +101,42 @@ def test_a_number_that_does_not_grow_by_constants_matters_exactly(square: str) -
     body = (binary("next", square, "it", "k"), *(it.replace("%it,", "%next,") for it in SLOT), wait("s", "p"))
     count = ("zero", "next" if square == "addi" else "more", "i32")
     assert matters(waits(*body, NEXT, carried={"it": count})) == []
+
+
+@pytest.mark.parametrize(("width", "counters"), [("i8", [(0, 768)]), ("i16", [(0, 3 << 16)]), ("i64", [(0, 6)])])
+def test_of_the_lowest_bits_of_a_count_their_number_matters(width: str, counters: list[tuple[int, int]]) -> None:
+    """A slot of a count in 8 bits is another one from 128 on."""
+    cast, back = ("extsi", "trunci") if width == "i64" else ("trunci", "extsi")
+    low = (op(f"arith.{cast}", "%it", "i32", "%low", width), op(f"arith.{back}", "%low", width, "%whole", "i32"))
+    slot = binary("s", "remsi", "whole", "c3")
+    assert matters(waits(*low, slot, *SLOT[1:], wait("s", "p"), NEXT, carried=COUNT)) == counters
+
+
+@pytest.mark.parametrize("number", ["minus", "high"])
+def test_a_count_with_a_large_offset_matters_exactly_as_it_may_wrap_early(number: str) -> None:
+    large = {"high": (1 << 31) - 50, "minus": -(1 << 31)}[number]
+    before = [op("arith.constant", "", "", f"%{number}", "i32", properties=f"value = {large} : i32")]
+    offset = (binary("far", "addi", "it", number), *(it.replace("%it,", "%far,") for it in SLOT))
+    assert matters(waits(*offset, wait("s", "p"), NEXT, carried=COUNT, before=before)) == []
+    assert matters(waits(*SLOT, wait("s", "p"), NEXT, carried={"it": (number, "more", "i32")}, before=before)) == []
+
+
+@pytest.mark.parametrize(("combine", "second", "counters"), [("addi", "c2", {(0, 6)}), ("subi", "c2", set())])
+def test_two_counts_matter_exactly_where_their_difference_may_be_negative(
+    combine: str, second: str, counters: set[tuple[int, int]]
+) -> None:
+    both = (binary("both", combine, "it", "also"), *(it.replace("%it,", "%both,") for it in SLOT))
+    program = waits(
+        *both,
+        wait("s", "p"),
+        NEXT,
+        binary("next", "addi", "also", second),
+        carried={**COUNT, "also": ("zero", "next", "i32")},
+    )
+    assert set(matters(program)) == counters
+
+
+def test_the_smaller_of_a_count_and_a_large_unsigned_number_is_the_count() -> None:
+    before = [op("arith.constant", "", "", "%most", "i32", properties="value = -1 : i32")]
+    least = (binary("least", "minui", "it", "most"), *(it.replace("%it,", "%least,") for it in SLOT))
+    assert matters(waits(*least, wait("s", "p"), NEXT, carried=COUNT, before=before)) == []

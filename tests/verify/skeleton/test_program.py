@@ -99,5 +99,21 @@ def test_a_term_is_evaluated_for_many_numbers_of_a_part_as_for_each() -> None:
     assert terms.evaluate_each(terms(("arith.muli", b, b)), given, text_of(a), numbers) == [25] * 5
 
 
+def test_an_address_has_one_offset() -> None:
+    """An address in memory is one number, however it is computed."""
+    terms = Terms()
+    base, n = terms(("argument", 0), "p"), terms(("argument", 1), "n")
+
+    def there(*offsets: object) -> Term:
+        made = base
+        for offset in offsets:
+            made = terms(("tt.addptr", made, offset))
+        return made
+
+    assert there(0) is there(0, 0) is there(2, -2) is base
+    assert there(1, 2) is there(3) and there(n, 1, 2) is there(n, 3)
+    assert len({there(), there(1), there(2), there(n), there(n, 1)}) == 5
+
+
 def test_a_plain_name_has_no_numeric_suffix() -> None:
     assert [plain_name(hint) for hint in ("n_3", "n", "tile_n", "_3")] == ["n", "n", "tile_n", "_3"]

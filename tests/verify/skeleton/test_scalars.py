@@ -62,3 +62,23 @@ def test_a_load_with_a_mask_chooses_between_memory_and_its_default() -> None:
     assert key == (LoadOp.NAME,) and pointer == (code.use(ops["got"].operands[0]),)
     assert ins == (code.use(ops["flag"].result), loaded, code.use(ops["zero"].result))
     assert (choose(1, 7, 0), choose(0, 7, 0)) == (7, 0)
+
+
+def test_an_operation_is_evaluated_in_the_type_of_its_numbers() -> None:
+    narrow = (
+        '%short = "arith.trunci"(%n) : (i32) -> i8',
+        '%product = "arith.muli"(%short, %short) : (i8, i8) -> i8',
+        '%back = "arith.extui"(%product) : (i8) -> i32',
+    )
+    code, ops = compiled(
+        '%square = "arith.muli"(%n, %n) : (i32, i32) -> i32',
+        *narrow,
+        '%half = "arith.trunci"(%n) : (i32) -> i16',
+        '%wide = "arith.extui"(%half) : (i16) -> i32',
+    )
+    terms, (argument,) = code.program.terms, [it for it in code.canonical.values() if getattr(it, "given", "") == "n"]
+    found = {name: code.canonical[ops[name].result] for name in ("square", "back", "wide")}
+    for number, expected in ((32, (1024, 0, 32)), (-1, (1, 1, 65535)), (40, (1600, 64, 40))):
+        assert tuple(terms.evaluate(it, {argument.text: number}) for it in found.values()) == expected
+    assert [ops["product"].result.type, code.canonical[ops["product"].result].narrow] == ["i8", True]
+    assert not any(it.narrow for it in found.values())

@@ -20,7 +20,7 @@ from tawa.analysis.rings.loads import DotLoadInfo
 from tawa.dialects.aref import Fill
 from tawa.dialects.arith import constant_int
 from tawa.dialects.inline.markers import GroupIndexOp
-from tawa.dialects.scf import ForOp, IfOp, enclosing_loops, trips_of
+from tawa.dialects.scf import ForOp, IfOp, enclosing_loops
 from tawa.dialects.tcgen05 import ACCUMULATOR
 from tawa.dialects.tt import FuncOp
 from tawa.dialects.ttg import VIEWS, ConvertLayoutOp, LocalLoadOp
@@ -198,10 +198,10 @@ def _trips(op: Operation) -> int | None:
     for outer in enclosing_loops(op):
         loop = ForOp.of(outer)
         bounds = [constant_int(bound) for bound in loop.bounds] if loop else [None]
-        if None in bounds:
+        if loop is None or None in bounds:
             return None
         lower, upper, step = (bound or 0 for bound in bounds)
-        trips = trips_of(lower, upper, step)
+        trips = loop.trips(lower, upper, step)
         if trips is None:
             return None
         total *= trips

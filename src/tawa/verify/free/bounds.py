@@ -25,7 +25,7 @@ def addends_of(number: Number) -> tuple[Counter[Term], int]:
     """The terms of a sum, and its constant."""
     if isinstance(number, int):
         return Counter(), number
-    if number.key[0] != AddIOp.NAME:
+    if number.key[0] != AddIOp.NAME or number.narrow:
         return Counter([number]), 0
     (one, first), (other, second) = map(addends_of, number.key[-2:])
     return one + other, first + second
@@ -34,7 +34,7 @@ def addends_of(number: Number) -> tuple[Counter[Term], int]:
 def start_of(lower: Number, step: int) -> tuple[Number, int]:
     """The start of the range that a loop from `lower` is a part of, and the trips from there to `lower`, maybe < 0."""
     trips = 0
-    while isinstance(lower, Term) and lower.key[0] == AddIOp.NAME:
+    while isinstance(lower, Term) and lower.key[0] == AddIOp.NAME and not lower.narrow:
         parts = [it for it in lower.key[-2:] if isinstance(it, Term)]
         numbers = [it for it in lower.key[-2:] if isinstance(it, int)]
         if len(parts) != 1 or len(numbers) != 1 or numbers[0] % step:

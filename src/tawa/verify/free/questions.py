@@ -161,7 +161,7 @@ class _Finder:
             asked = self.asked.get(unknown)
             if start and asked is not None and isinstance(asked.step, int):
                 by = start * asked.step
-                lower = asked.lower + by if isinstance(asked.lower, int) else self.terms((AddIOp.NAME, asked.lower, by))
+                lower = self._plus(asked.lower, by)
                 self.asked[unknown] = replace(asked, lower=lower)
             for bounds in (self.least, self.most):
                 if unknown in bounds:
@@ -242,7 +242,8 @@ class _Finder:
                     site = sites[at] = self._loop(bounds[0], bounds[1], bounds[2], op)
                     ends.append(target)
                     if induction >= 0:
-                        self.values[induction] = self.terms(("induction", site.unknown, len(ends)))
+                        behind_others = (bounds[1],) if site.stage else ()  # its numbers start anew, its trips do not
+                        self.values[induction] = self.terms(("induction", site.unknown, len(ends), *behind_others))
                 case (Code.IF, condition, _) | (Code.CONSUMED, _, _, condition, _) if condition >= 0:
                     term = self.values.get(condition)
                     if term is not None:
@@ -405,8 +406,14 @@ class _Finder:
             return lower, 0
         base: Any = number
         for part in sorted(parts.elements(), key=lambda it: it.number):
-            base = part if base == 0 else self.terms((AddIOp.NAME, part, base))
+            base = part if base == 0 else self.terms((*lower.key[:-2], part, base))
         return base, trips
+
+    def _plus(self, number: Any, by: int) -> Any:
+        """The sum of a number and a constant, of the type of the number if that is a sum itself."""
+        if isinstance(number, int):
+            return number + by
+        return self.terms((*(number.key[:-2] if number.key[0] == AddIOp.NAME else (AddIOp.NAME,)), number, by))
 
     def _known(self, lower: Any, upper: Any, step: Any) -> Site | None:
         """`_range` if a loop queries that range; else None."""
@@ -451,8 +458,7 @@ class _Finder:
         if longer is None:
             return orders_of(term)
         low, length, high = longer
-        lower = low + length if isinstance(low, int) else self.terms((AddIOp.NAME, low, length))
-        return [(lower, high, False)]
+        return [(self._plus(low, length), high, False)]
 
     def _affirmed(self, condition: Term) -> tuple[Term, bool]:
         """A condition without ``not``, and whether it was denied: both are one unknown."""
@@ -484,6 +490,6 @@ def _depth_of(term: Term) -> int:
     for part in term.walk():
         if part.key[0] == "induction":
             depth = max(depth, part.key[2])
-        elif part.key[0] in ("decided", "handed", "opaque", "atomic"):
+        elif part.key[0] in ("decided", "handed", "opaque", "atomic", "undefined"):
             return ENDLESS
     return depth

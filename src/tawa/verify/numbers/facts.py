@@ -17,7 +17,6 @@ from typing import TypeGuard
 
 from tawa.dialects import arith
 from tawa.dialects.declare.declaration import op_names
-from tawa.dialects.scalars import width_of
 from tawa.dialects.tt import FuncOp, GetProgramIdOp
 from tawa.errors import AssumptionError
 from tawa.ir import Module, Operation, source_of
@@ -142,12 +141,6 @@ class Facts:
         return self._chains[term]
 
 
-def _narrows(term: Term) -> bool:
-    """Whether a conversion has fewer than 32 bits, which large arguments do not fit into."""
-    width = width_of(str(term.key[-2])) if len(term.key) > 2 and term.key[0] not in _WIDENS else None
-    return width is not None and width < 32
-
-
 def _chain(term: Term) -> _Chain:
     """The chain of operations with constants that computes a number, and what it starts from."""
     steps: list[tuple[str, int]] = []
@@ -155,10 +148,12 @@ def _chain(term: Term) -> _Chain:
         name, inputs = term.key[0], term.key[1:]
         parts = [it for it in inputs if isinstance(it, Term)]
         numbers = [it for it in inputs if type(it) is int]
-        if len(parts) != 1:
+        if len(parts) != 1 or (term.narrow and name not in _WIDENS):
             break
         match name:
-            case _ if name in _SAME_NUMBER and not numbers and not _narrows(term):
+            case arith.TruncIOp.NAME if parts[0].key[0] not in _WIDENS:
+                break  # a large number has other low bits
+            case _ if name in _SAME_NUMBER and not numbers:
                 pass
             case arith.AddIOp.NAME:
                 steps.append(("add", numbers[0]))

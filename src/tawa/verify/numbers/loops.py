@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tawa.dialects.arith import AddIOp, ExtSIOp, ExtUIOp, IndexCastOp, MaxSIOp, MinSIOp, MulIOp
-from tawa.dialects.scf import trips_of
+from tawa.dialects.scf import ForOp, trips_of
 from tawa.dialects.tt import GetNumProgramsOp
 from tawa.ir import Operation
 from tawa.verify.assumptions import is_grid_size
@@ -35,7 +35,7 @@ def trip_count(lower: Any, upper: Any, step: Any, op: Operation | None) -> int:
         raise NeedError(_factor(step), lower=distance, role="step")
     if isinstance(upper, Term):
         raise NeedError(upper, lower=lower, step=max(step, 1))
-    trips = trips_of(lower, upper, step)
+    trips = trips_of(lower, upper, step) if op is None else ForOp(op).trips(lower, upper, step)
     if trips is None:
         raise ImpossibleError(op, step=True)
     return trips

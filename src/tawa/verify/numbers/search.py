@@ -22,7 +22,7 @@ from typing import Any
 
 from tawa.dialects import arith
 from tawa.dialects.declare.declaration import op_names
-from tawa.dialects.tt import AddPtrOp, GetNumProgramsOp, GetProgramIdOp, LoadOp
+from tawa.dialects.tt import AddPtrOp, BitcastOp, GetNumProgramsOp, GetProgramIdOp, LoadOp
 from tawa.ir import Operation, source_of
 from tawa.verify.crossed_numbers import SAME_MEMORY, SEVERAL_ATOMICS
 from tawa.verify.effort import Told, untold
@@ -105,7 +105,7 @@ class Search:
             return Unknown(f"{reason} ({self.proof.reason})", place, self._used())
         size = f" with at most {self.most} trips of each loop"
         if self.complete >= 0:  # runs that the proof led to may have more
-            size = f", among them all with at most {self.complete} trips in total"
+            size = f", of the tried numbers all with at most {self.complete} trips in total"
         few = f"; {self.skipped}" if self.skipped else ""
         bound = f"{self.runs} run{'' if self.runs == 1 else 's'}{size}{few}"
         return Checked(bound, self.proof.reason, place, self._used())
@@ -164,8 +164,8 @@ class Search:
                 return found
         if term.key[0] == "argument":
             return term if term in self.program.arguments.values() else None
-        if term.parts and (term.key[0].startswith("arith.") or term.key[0] == AddPtrOp.NAME):
-            return None if all(part in vector.numbers for part in term.parts) or term.key[0] == AddPtrOp.NAME else term
+        if term.parts and (term.key[0].startswith("arith.") or _is_address(term)):
+            return None if all(part in vector.numbers for part in term.parts) or _is_address(term) else term
         return term
 
     def _domain(self, leaf: Term, need: NeedError, vector: _Vector) -> Iterator[tuple[int, int, bool]]:
@@ -322,15 +322,15 @@ class Search:
         atomics = {part.key[1] for term in vector.numbers for part in term.walk() if part.key[0] == "atomic"}
         if len(atomics) > 1:
             return self._unknown(SEVERAL_ATOMICS, fault.op)
-        if len(whiles) > 1 and len({vector.numbers[term] for term in whiles}) > 1:
-            return self._unknown("the trips of several loops that memory ends may be related", fault.op)
-        if _may_be_related(vector.numbers):
+        if _may_be_related(vector.numbers, program.arguments.values()):
             return self._unknown(_RELATED, fault.op)
         machine = Machine(program, vector.numbers, program.leader, trace=True)
         try:
             machine.run()
         except FaultError as again:
             fault = again
+        if len(whiles) > 1 and (machine.late or len({vector.numbers[term] for term in whiles}) > 1):
+            return self._unknown("the trips of several loops that memory ends may be related", fault.op)
         steps = [self._step(step) for step in fault.steps] if program.memories is not None else self._events(machine)
         inputs = {_label(term): number for term, number in vector.numbers.items()}
         return Refuted(Witness(fault.kind, str(fault), inputs, tuple(steps)), self._used())
@@ -363,12 +363,17 @@ class Search:
         return Step(step.partition, step.action, target, slot, step.parity, location)
 
 
-def _may_be_related(chosen: Iterable[Term]) -> bool:
-    """Whether a number is computed from another one, or from the same float, or two once, in a way not modelled."""
-    terms = list(chosen)
+def _may_be_related(chosen: Iterable[Term], integers: Iterable[Term]) -> bool:
+    """Whether two numbers are related in a way that is not modelled. integers: the arguments that are no addresses.
+
+    One is computed from the other, or both from the same float, or once, or from numbers in memory that may be the
+    same.
+    """
+    terms, numbers = list(chosen), {it.text for it in integers}
     given = [term for term in terms if term.key[0] == "given"]
     return len(given) > 1 or any(
-        (_is_computed(one) or _is_computed(other)) and not one.leaves.isdisjoint(other.leaves)
+        ((_is_computed(one) or _is_computed(other)) and not one.leaves.isdisjoint(other.leaves))
+        or (one.reads and other.reads and (_gathers(one) or _gathers(other)) and one.leaves & other.leaves - numbers)
         for one, other in combinations(terms, 2)
     )
 
@@ -377,6 +382,16 @@ def _is_computed(term: Term) -> bool:
     """Whether it is the result of arithmetic, or of a function that does not read memory."""
     kind = str(term.key[1] if term.key[0] == "function" else term.key[0])
     return bool(term.parts) and (term.key[0] == "function" or kind.startswith("arith.")) and LoadOp.NAME not in kind
+
+
+def _is_address(term: Term) -> bool:
+    """Whether an operation computes an address."""
+    return term.key[0] == AddPtrOp.NAME or str(term.key[-2]).startswith("!tt.ptr")
+
+
+def _gathers(term: Term) -> bool:
+    """Whether it comes from more in memory than the number at its address: from a tile, or numbers of another type."""
+    return term.key[0] == "function" or any(part.key[0] == BitcastOp.NAME for part in term.walk())
 
 
 def _is_undefined(term: Term) -> bool:

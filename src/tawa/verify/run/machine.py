@@ -13,6 +13,8 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from tawa.dialects.arith import SelectOp
+from tawa.dialects.scalars import width_of, wrap
+from tawa.dialects.scf import ForOp
 from tawa.ir import Operation
 from tawa.verify.numbers.loops import trip_count
 from tawa.verify.run.credits import Credits
@@ -58,6 +60,8 @@ class Machine(Credits):
         self.steps: int = 0
         self.times: dict[tuple[Any, ...], int] = {}
         self.chains: dict[Term, list[Any]] = {}
+        self.late = False
+        """Whether a trip count is chosen for a `while` that computes otherwise with the numbers of another one."""
 
     def run(self) -> None:
         """Returns if the run ends without a fault; raises `FaultError`, `NeedError` or `ImpossibleError` otherwise."""
@@ -224,7 +228,7 @@ class Machine(Credits):
                     return number
             if signature[0] == SelectOp.NAME and type(inputs[0]) is int:
                 return inputs[1] if inputs[0] else inputs[2]
-        if signature[0] in ("opaque", "atomic"):
+        if signature[0] in ("opaque", "atomic", "undefined"):
             again = self.times[signature] = self.times.get(signature, 0) + 1
             return self._unknown((*signature, again, *inputs))
         return self._unknown((*signature, *inputs))
@@ -271,10 +275,16 @@ class Machine(Credits):
         frame.index += 1
         if frame.index < frame.trips:
             if instruction[2] >= 0:
-                self.registers[instruction[2]] = frame.lower + frame.index * frame.step
+                self.registers[instruction[2]] = self._iteration(frame, thread.part.ops[thread.pc])
             return True
         thread.frames.pop()
         return False
+
+    @staticmethod
+    def _iteration(frame: Frame, loop: Operation | None) -> int:
+        """The number of an iteration; one of a loop over unsigned numbers may be beyond the largest signed number."""
+        width = None if loop is None else width_of(ForOp(loop).lower.type)
+        return wrap(frame.lower + frame.index * frame.step, width or 64)
 
     def _enter_while(self, thread: Thread, instruction: tuple[Any, ...]) -> None:
         thread.frames.append(Frame(0))
@@ -291,6 +301,8 @@ class Machine(Credits):
         frame, condition = thread.frames[-1], self.registers[instruction[1]]
         if not isinstance(condition, Term):
             going = bool(condition)
+        elif all(number in self.program.arguments.values() for number in condition.numbers):
+            raise NeedError(condition, "flag")
         else:
             first = frame.lower if frame.lower is not None else self.program.terms(("while", condition))
             trips = self.numbers.get(first)
@@ -303,6 +315,7 @@ class Machine(Credits):
             at = frame.index - frame.step
             if at < len(chain) and chain[at] is not condition:
                 # Another loop with the same first conditions diverges here: treat the two as different loops.
+                self.late |= not chain[0].numbers.isdisjoint(condition.numbers)
                 frame.lower, frame.step = None, 0
                 return self._test(thread, instruction)
             if at == len(chain):

@@ -9,8 +9,9 @@ next one. A computed number that an access uses as slot, parity or predicate mat
 masked or compared with constants matters up to the largest of the constants, and by its remainder beyond; so an
 advance chain is a count, however it is written: a pair of slot and parity, a running count, one per unrolled copy, one
 phase bit for each slot. Numbers of fewer than 32 bits wrap in practice: they matter exactly, and a chain that breaks
-where they wrap is run to that point. Numbers of 32 bits are assumed not to wrap (`fewer_accesses`). One that grows by
-constants, and is multiplied by constants before it matters, wraps after 2^31 accesses, divided by these; one that grows
+where they wrap is run to that point; of a number that is cut to fewer bits, these bits matter. A sum of two numbers
+that may be negative matters exactly, as does a difference: their remainders depend on the sign. Numbers of 32 bits are
+assumed not to wrap (`fewer_accesses`), unless a large constant goes into them. One that grows by constants, and is multiplied by constants before it matters, wraps after 2^31 accesses, divided by these; one that grows
 in another way, or would wrap after few accesses, matters exactly.
 
     it = it + 64;  s = it * 2 % 3            fewer than 2^24 accesses
@@ -19,12 +20,13 @@ in another way, or would wrap after few accesses, matters exactly.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from tawa.dialects import arith
 from tawa.dialects.declare.declaration import op_names
+from tawa.ir import Operation
 from tawa.verify.skeleton.program import Code, Program
 
 _SAME = op_names(arith.ExtSIOp, arith.ExtUIOp, arith.TruncIOp, arith.IndexCastOp, arith.IndexCastUIOp, arith.BitcastOp)
@@ -32,8 +34,17 @@ _SHIFTS = op_names(arith.ShRSIOp, arith.ShRUIOp)
 _QUOTIENTS = op_names(arith.DivSIOp, arith.DivUIOp, arith.FloorDivSIOp) | _SHIFTS
 _REMAINDERS = op_names(arith.RemSIOp, arith.RemUIOp)
 _SUMS = op_names(arith.AddIOp, arith.SubIOp)
+_UNSIGNED = op_names(arith.MinUIOp, arith.MaxUIOp)
+_FALLS = _QUOTIENTS | _REMAINDERS | op_names(arith.AndIOp, arith.CmpIOp, arith.MulIOp)
+"""Operations whose result is small, or counts in the scale, where an operand is large."""
+_KEEP_SIGN = (_QUOTIENTS | _REMAINDERS | _SAME | op_names(
+    arith.AddIOp, arith.MulIOp, arith.AndIOp, arith.OrIOp, arith.XOrIOp, arith.MinSIOp, arith.MaxSIOp
+))  # fmt: skip
+"""Operations that give no negative numbers for numbers that are not."""
 _MOST_ROUNDS = 40
 _LARGEST = 1 << 20
+_HIGH = 1 << 16
+"""A count that starts at this number or more, or is added to it, may wrap early: it matters exactly."""
 _BITS = 31
 _FEWEST = 20
 """A number that wraps after fewer than 2^20 accesses matters exactly."""
@@ -78,18 +89,24 @@ def fewer_accesses(program: Program) -> str:
 def computed_registers(program: Program) -> set[int]:
     """The registers that are known in every run: the largest set that operations and moves keep."""
     presets = {at for at, it in enumerate(program.registers) if isinstance(it, int)}
+    return _kept(presets, program, lambda instruction, _: instruction[1] is not None)
+
+
+def _kept(presets: set[int], program: Program, keeps: Callable[[tuple[Any, ...], Operation | None], bool]) -> set[int]:
+    """The largest set of registers, with these, that moves keep, and those operations for which `keeps` holds."""
     made: dict[int, list[tuple[int, ...] | None]] = {}
-    for instruction in (it for part in program.parts for it in part.code):
-        match instruction:
-            case (Code.SCALAR, function, ins, out, _):
-                made.setdefault(out, []).append(ins if function is not None else None)
-            case (Code.MOVE, sources, targets):
-                for source, target in zip(sources, targets, strict=True):
-                    made.setdefault(target, []).append((source,))
-            case (Code.FOR, lower, _, step, induction, *_) if induction >= 0:
-                made.setdefault(induction, []).append((lower, step))
-            case _:
-                pass
+    for part in program.parts:
+        for instruction, op in zip(part.code, part.ops, strict=True):
+            match instruction:
+                case (Code.SCALAR, _, ins, out, _):
+                    made.setdefault(out, []).append(ins if keeps(instruction, op) else None)
+                case (Code.MOVE, sources, targets):
+                    for source, target in zip(sources, targets, strict=True):
+                        made.setdefault(target, []).append((source,))
+                case (Code.FOR, lower, _, step, induction, *_) if induction >= 0:
+                    made.setdefault(induction, []).append((lower, step))
+                case _:
+                    pass
     found = presets | set(made)
     while True:
         lost = {
@@ -104,7 +121,7 @@ def computed_registers(program: Program) -> set[int]:
 
 def find_counters(program: Program, kinds: dict[int, int], widths: Mapping[int, int | None]) -> None:
     """Sets the kinds of computed numbers, `Program.counters`, and the registers of numbers that are not computed."""
-    finder = _Finder(program)
+    finder = _Finder(program, widths)
     program.unknown = {it for it, width in widths.items() if width is not None and it not in finder.computed}
     places: dict[Matters, int] = {}
     for register, matters in finder.matters.items():
@@ -120,20 +137,50 @@ def find_counters(program: Program, kinds: dict[int, int], widths: Mapping[int, 
 
 
 class _Finder:
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, widths: Mapping[int, int | None]) -> None:
         self.program = program
+        self.widths = widths
         self.code = [
             (instruction, None if op is None or instruction[0] != Code.SCALAR else op.name)
             for part in program.parts
             for instruction, op in zip(part.code, part.ops, strict=True)
         ]
         self.computed = computed_registers(program)
+        self.high = self._high_registers()
+        self.not_negative = self._registers_not_negative()
         self.matters: dict[int, Matters] = {}
         self._find_matters()
         self.access_bits = _BITS
         while (wrapping := self._wrapping()) is not None:
             self._exact(*wrapping)
             self._find_matters()
+
+    def _high_registers(self) -> set[int]:
+        """The registers that a large constant goes into."""
+        edges: dict[int, list[int]] = {}
+        for instruction, name in self.code:
+            match instruction:
+                case (Code.SCALAR, _, ins, out, _) if name not in _FALLS:
+                    for operand in ins:
+                        edges.setdefault(operand, []).append(out)
+                case (Code.MOVE, sources, targets):
+                    for source, target in zip(sources, targets, strict=True):
+                        edges.setdefault(source, []).append(target)
+                case (Code.FOR, lower, _, _, induction, *_) if induction >= 0:
+                    edges.setdefault(lower, []).append(induction)
+                case _:
+                    pass
+        high = {it for it in self.computed if abs(self._constant(it) or 0) >= _HIGH}
+        return set[int]().union(*(_reached(it, edges, self.computed) for it in high))
+
+    def _registers_not_negative(self) -> set[int]:
+        """The registers that are never below 0: remainders and quotients round towards 0, and differ below it."""
+
+        def keeps(instruction: tuple[Any, ...], op: Operation | None) -> bool:
+            return op is not None and op.name in _KEEP_SIGN and (self.widths.get(instruction[3]) or 0) > _BITS
+
+        presets = {at for at, it in enumerate(self.program.registers) if isinstance(it, int) and it >= 0}
+        return self.computed & _kept(presets, self.program, keeps)
 
     def _find_matters(self) -> None:
         for _ in range(_MOST_ROUNDS):
@@ -191,6 +238,7 @@ class _Finder:
 
     def _note(self, register: int, matters: Matters | None) -> None:
         if matters is not None and register in self.computed:
+            matters = EXACT if register in self.high else matters
             known = self.matters.get(register)
             self.matters[register] = matters if known is None else known.join(matters)
 
@@ -203,7 +251,7 @@ class _Finder:
         match instruction:
             case (Code.SCALAR, _, ins, out, _):
                 if name is not None and out in self.computed and (after := self.matters.get(out)) is not None:
-                    self._operands(name, ins, after)
+                    self._operands(name, ins, out, after)
             case (Code.MOVE, sources, targets):
                 for source, target in zip(sources, targets, strict=True):
                     self._note(source, self.matters.get(target))
@@ -224,10 +272,12 @@ class _Finder:
         value = self.program.registers[register]
         return value if isinstance(value, int) and register in self.computed else None
 
-    def _operands(self, name: str, ins: tuple[int, ...], after: Matters) -> None:
+    def _operands(self, name: str, ins: tuple[int, ...], out: int, after: Matters) -> None:
         """What matters of the operands of an operation, given what matters of its result."""
-        fixed = [self._constant(it) for it in ins]
-        if name in _SAME:
+        fixed, width = [self._constant(it) for it in ins], self.widths.get(out) or _BITS + 1
+        if name == arith.TruncIOp.NAME and width <= _BITS:
+            self._note(ins[0], _bounded(0, 1 << width))
+        elif name in _SAME:
             self._note(ins[0], after)
         elif name == arith.SelectOp.NAME:
             self._exact(ins[0])
@@ -236,11 +286,11 @@ class _Finder:
         elif len(ins) != 2:
             self._exact(*ins)
         elif fixed[0] is None and fixed[1] is None:
-            if name in _SUMS and not after.exact and not after.limit:
-                self._note(ins[0], after)
-                self._note(ins[1], after)
-            else:
-                self._exact(*ins)
+            keeps = (
+                name == arith.AddIOp.NAME and self.not_negative.issuperset(ins) and not after.exact and not after.limit
+            )
+            for it in ins:
+                self._note(it, after if keeps else EXACT)
         else:
             place = 0 if fixed[0] is None else 1
             number = fixed[1 - place]
@@ -260,6 +310,8 @@ class _Finder:
                 return replace(after, scale=after.scale * number)
             case arith.AndIOp.NAME if number >= 0:
                 return _bounded(0, 1 << number.bit_length())
+            case _ if number < 0 and name in _UNSIGNED:
+                return EXACT
             case arith.MinSIOp.NAME | arith.MinUIOp.NAME:
                 return _bounded(abs(number) + 1, 1)
             case arith.MaxSIOp.NAME | arith.MaxUIOp.NAME if not after.exact:

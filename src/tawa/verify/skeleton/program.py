@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from tawa.verify.skeleton.lifted import LiftedRing
 
 MAIN = "kernel"
+USUAL = "i32"
+"""The type of numbers that keys of operations do not name."""
 
 
 class Code(IntEnum):
@@ -98,9 +100,24 @@ class Term:
         return any(part.key[0] == "opaque" for part in self.walk())
 
     @property
+    def narrow(self) -> bool:
+        """Whether an operation of fewer than 32 bits computes it, which wraps for small numbers, too."""
+        types = [it for name, it in itertools.pairwise(self.key) if name in ("of", "to")]
+        width = width_of(types[-1]) if types else None
+        return width is not None and width < 32
+
+    @property
     def parts(self) -> list[Term]:
         """The terms among its operands."""
         return [part for part in self.key if isinstance(part, Term)]
+
+    @property
+    def numbers(self) -> set[Term]:
+        """The numbers that arithmetic makes it from; of a number in memory, not what its address is made from."""
+        work = Worklist[Term]([self])
+        for term in work:
+            work += term.parts if str(term.key[0]).startswith("arith.") else []
+        return {term for term in work.given if not (term.parts and str(term.key[0]).startswith("arith."))}
 
     def walk(self) -> Iterator[Term]:
         """This term and all of its subterms, each once."""
@@ -136,6 +153,7 @@ _NOUNS = {
     ),
     "while": "the trips of a while loop",
     "decided": "a number that a loop or a branch decides",
+    "undefined": "a number that a mask leaves undefined",
     "induction": "the counter of a loop",
 }
 _LONG = 400
@@ -169,7 +187,7 @@ class Terms:
     def __init__(self) -> None:
         self._terms: dict[tuple[Any, ...], Term] = {}
         self.functions: dict[tuple[Any, ...], Callable[..., int | None]] = {}
-        """By operation and attributes: what it computes."""
+        """By operation, attributes and type: what it computes."""
 
     def __call__(self, key: tuple[Any, ...], name: str = "") -> Term:
         """The term of `key`; `name`, if there is one, is used in messages."""
@@ -230,6 +248,8 @@ class Terms:
                 )
             case arith.AddIOp.NAME | arith.MulIOp.NAME:
                 return self._sum(key)
+            case tt.AddPtrOp.NAME:
+                return _address(key)
             case _:
                 return key
 
@@ -291,6 +311,14 @@ def _choice(key: tuple[Any, ...]) -> tuple[Any, ...]:
     if isinstance(other, Term) and other.key[0] == key[0] and other.key[-3] is condition:
         other = other.key[-1]
     return (*key[:-3], condition, one, other)
+
+
+def _address(key: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The key of an address with one offset, if offsets are numbers; without any, if they are 0."""
+    base, offset = key[-2:]
+    if isinstance(base, Term) and base.key[0] == key[0] and isinstance(base.key[-1], int) and isinstance(offset, int):
+        base, offset = base.key[-2], base.key[-1] + offset
+    return base.key if isinstance(base, Term) and offset == 0 else (*key[:-2], base, offset)
 
 
 def _denied(left: Term | int, right: Term | int) -> Term | None:

@@ -21,7 +21,7 @@ from tawa.dialects.ttg import VIEWS, LocalLoadOp
 from tawa.ir import Operation, Value
 from tawa.verify.given_numbers import given_numbers
 from tawa.verify.skeleton.emitter import Emitter
-from tawa.verify.skeleton.program import Code, plain_name
+from tawa.verify.skeleton.program import USUAL, Code, plain_name
 
 
 class Scalars:
@@ -71,7 +71,7 @@ class Scalars:
 
     def _masked_load(self, op: Operation) -> None:
         """A load with a mask is a choice between what is in memory and the default, if there is one."""
-        load, terms = LoadOp(op), self.code.program.terms
+        load, terms, crossed = LoadOp(op), self.code.program.terms, self.code.sources.crossed
         pointer, mask, other = (
             None if it is None else self.code.use(it) for it in (load.pointers, load.mask, load.other)
         )
@@ -79,7 +79,9 @@ class Scalars:
         loaded = self.code.constant(None)
         signature = self._signature(op)
         self.code.emit(op, Code.SCALAR, None, (pointer,), loaded, signature)
-        rest = self.code.constant(terms(("undefined",), "an undefined number")) if other is None else other
+        rest = self.code.constant(None) if other is None else other
+        if load.partial:
+            self.code.emit(op, Code.SCALAR, None, (), rest, ("undefined", crossed.undefined[op]))
         where = self.code.canonical.get(load.pointers)
         address = None if where is None or signature[0] == "atomic" else terms((*signature, where))
         if mask is None:
@@ -89,7 +91,7 @@ class Scalars:
             out = self.code.define(op.result)
             self.code.emit(op, Code.SCALAR, _select, (mask, loaded, rest), out, (SelectOp.NAME,))
             assert load.mask is not None
-            default = self.code.registers[rest] if load.other is None else self.code.canonical.get(load.other)
+            default = None if load.other is None else self.code.canonical.get(load.other)
             parts = [self.code.canonical.get(load.mask), address, default]
             made = None if None in parts else terms((SelectOp.NAME, *parts))
         if made is not None:
@@ -115,9 +117,12 @@ class Scalars:
         if LoadOp.matches(op):
             return (LoadOp.NAME,)
         properties = sorted((name, text) for name, text in op.properties.items() if name != "overflowFlags")
-        if CmpIOp.matches(op) and op.operands[0].type == "i1":
-            properties.append(("of", "flags"))  # no order of numbers
-        elif len(op.operands) == 1 and op.result.type != op.operands[0].type:
+        type = op.operands[-1].type if op.operands else op.result.type
+        if CmpIOp.matches(op):
+            properties += [("of", "flags")] if type == "i1" else []  # no order of numbers
+        elif scalar_of(op) is not None and not SelectOp.matches(op):
+            properties += [("of", type)] if type != USUAL else []
+        if len(op.operands) == 1 and op.result.type != type:
             properties.append(("to", op.result.type))  # a conversion
         return (op.name, *(item for pair in properties for item in pair))
 
