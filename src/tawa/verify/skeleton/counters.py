@@ -11,8 +11,9 @@ advance chain is a count, however it is written: a pair of slot and parity, a ru
 phase bit for each slot. Numbers of fewer than 32 bits wrap in practice: they matter exactly, and a chain that breaks
 where they wrap is run to that point; of a number that is cut to fewer bits, these bits matter. A sum of two numbers
 that may be negative matters exactly, as does a difference: their remainders depend on the sign. Numbers of 32 bits are
-assumed not to wrap (`fewer_accesses`), unless a large constant goes into them. One that grows by constants, and is multiplied by constants before it matters, wraps after 2^31 accesses, divided by these; one that grows
-in another way, or would wrap after few accesses, matters exactly.
+assumed not to wrap (`fewer_accesses`), unless a large constant goes into them. One that grows by constants, and is
+multiplied by constants before it matters, wraps after 2^31 accesses, divided by these; one that grows in another way,
+or would wrap after few accesses, matters exactly.
 
     it = it + 64;  s = it * 2 % 3            fewer than 2^24 accesses
 """
