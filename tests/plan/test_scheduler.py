@@ -248,37 +248,3 @@ def test_reads_and_dots_come_later_where_registers_are_scarce() -> None:
         relieved = problem.relieved(made, made.registers - less)
         assert relieved.registers <= made.registers and sorted(relieved.sequence) == sorted(made.sequence)
         check_schedule(graph, problem.describe(relieved, 0, ()))
-
-
-def masked() -> str:
-    """Two dots that do not depend on each other, and a tile that is computed while they run."""
-    pair = f"{ACC}, {ACC}"
-    body = "\n".join(
-        (
-            programs.load("a", "a_desc"),
-            programs.alloc("x", "a"),
-            programs.dot("s", "x", "x", "zeros"),
-            programs.load("b", "b_desc"),
-            programs.alloc("y", "b"),
-            programs.dot("t", "y", "y", "zeros"),
-            op("math.exp2", "%sum", ACC, "%e", ACC),
-            op("arith.mulf", "%e, %half", pair, "%mask", ACC),
-            op("arith.mulf", "%s, %mask", pair, "%u", ACC),
-            op("arith.mulf", "%u, %t", pair, "%next", ACC),
-        )
-    )
-    loop = programs.for_loop(body, carried={"sum": ("zeros", "next", ACC)}, results="%acc")
-    return staged.kernel(f"{loop}\n{programs.store()}")
-
-
-def test_a_dot_comes_later_where_that_frees_registers_and_takes_no_time() -> None:
-    graph, moved = graph_of(masked()), False
-    for registers in range(64, 256, 16):
-        problem, room = _Problem(graph, Limits(4, registers, 1)), registers - RESERVED_REGISTERS
-        (made,) = problem.candidates()
-        eased = problem.eased(made)
-        assert eased.ii_cycles <= made.ii_cycles
-        assert problem._excess(eased, room) <= problem._excess(made, room)
-        check_schedule(graph, problem.describe(eased, 0, ()))
-        moved |= eased.sequence != made.sequence
-    assert moved

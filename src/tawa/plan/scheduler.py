@@ -88,7 +88,7 @@ def find_schedule(graph: DependenceInfo, limits: Limits, loop: int = 0, places: 
     found = next(filter(problem.holds_for_all_groups, suitable), None)
     if found is None or not problem.clearly_shorter(found):
         return None
-    return problem.describe(problem.eased(found), loop, places)
+    return problem.describe(found, loop, places)
 
 
 def candidate_schedules(
@@ -231,22 +231,11 @@ class _Problem(StageAssignments):
         made = self._moved_down(made, self.limits.registers)
         return self._moved_down(made, room, made.ii_cycles)
 
-    def eased(self, made: _Made) -> _Made:
-        """The chosen candidate, with dots later if that lowers the register pressure and does not lengthen it.
-
-        A dot that the tensor cores could not begin yet waits as well in front of a mask that is computed meanwhile, and
-        its result takes no registers so long.
-        """
-        return self._moved_down(made, self.limits.registers - RESERVED_REGISTERS, made.ii_cycles, every_dot=True)
-
-    def _moved_down(self, made: _Made, room: int, most: int | None = None, every_dot: bool = False) -> _Made:
-        """Moves reads and dots later while that lowers the excess over `room`. most: cycles of the iteration.
-
-        every_dot: also dots without an operand in registers.
-        """
+    def _moved_down(self, made: _Made, room: int, most: int | None = None) -> _Made:
+        """Moves reads and dots later while that lowers the excess over `room`. most: cycles of the iteration."""
         excess = self._excess(made, room)
         while excess:
-            later = [self.placed(made.stages, sequence) for sequence in self._later_orders(made, every_dot)]
+            later = [self.placed(made.stages, sequence) for sequence in self._later_orders(made)]
             fast = [it for it in later if most is None or it.ii_cycles <= most]
             ranked = sorted((self._excess(it, room), it.ii_cycles, at) for at, it in enumerate(fast))
             if not ranked or ranked[0][0] >= excess:
@@ -259,12 +248,12 @@ class _Problem(StageAssignments):
         """The registers above the limit, over all places of an order."""
         return sum(max(0, live - room) for live in self.live_registers(made.stages, made.sequence))
 
-    def _later_orders(self, made: _Made, every_dot: bool) -> Iterator[list[int]]:
-        """The orders in which one read of shared memory, or one dot, comes later. every_dot: as for `_moved_down`."""
+    def _later_orders(self, made: _Made) -> Iterator[list[int]]:
+        """The orders in which one read of shared memory, or one dot with an operand in registers, comes later."""
         sequence = list(made.sequence)
         for number, op in enumerate(self.graph.nodes):
             dot = WarpGroupDotOp.of(op)
-            if not (LocalLoadOp.matches(op) or (dot and (dot.a_in_registers or every_dot))):
+            if not (LocalLoadOp.matches(op) or (dot and dot.a_in_registers)):
                 continue
             chain = self.own_feeders(number, made.stages) if dot else self._free_users(number, made.stages)
             edges = [edge for it in chain for edge in self.behind[it] if not self.across(edge, made.stages)]
