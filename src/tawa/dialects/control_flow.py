@@ -7,7 +7,8 @@
 `incoming` and `outgoing` are inverse: an operand is incoming for a value where the value is outgoing for the operand.
 They know `scf.for`, `scf.if`, `scf.while`, the branches of `cf`, `warp.group` and `ttg.warp_specialize`; for any other
 operation, and for the arguments of functions, both are empty. The induction variable of a `scf.for` has no incoming
-operand: it is computed from the bounds, which `deciding` returns.
+operand: it is computed from the bounds, which `deciding` returns. Which functions a module has, and whether it is one
+without branches, is asked here as well.
 
 Source: MLIR, `RegionBranchOpInterface` and `BranchOpInterface`.
 """
@@ -19,9 +20,10 @@ from dataclasses import dataclass
 
 from tawa.dialects.builtin import BranchOp, CondBranchOp
 from tawa.dialects.scf import ConditionOp, ForOp, IfOp, WhileOp, YieldOp
+from tawa.dialects.tt import FuncOp
 from tawa.dialects.ttg import WarpSpecializeOp
 from tawa.dialects.warp import GroupOp
-from tawa.ir import Block, Operation, Region, Use, Value, ValueMap
+from tawa.ir import Block, Module, Operation, Region, Use, Value, ValueMap
 from tawa.ir.attributes import read_array
 
 # -- where values come from and where they go --------------------------------------------------------------------------
@@ -313,3 +315,19 @@ def _drop_empty_else(op: Operation) -> None:
     block = op.regions[1].block if branch else None
     if block and not op.results and [it.name for it in block.ops] == [YieldOp.NAME]:
         block.terminator.erase()
+
+
+def functions_of(module: Module) -> list[FuncOp]:
+    """The functions of a module, in the order of the text."""
+    return [view for op in module.body.ops if (view := FuncOp.of(op))]
+
+
+def structured_kernel(module: Module) -> FuncOp | None:
+    """The only function of a module; None if there are others, or if it has branches between blocks."""
+    functions = functions_of(module)
+    return functions[0] if len(functions) == 1 and functions[0].structured else None
+
+
+def public_functions(module: Module) -> list[FuncOp]:
+    """The functions that can be launched; the others are called by them."""
+    return [it for it in functions_of(module) if "private" not in it.op.properties.get("sym_visibility", "")]

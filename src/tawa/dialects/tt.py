@@ -9,7 +9,7 @@ from tawa.dialects.declare.families import BinaryOp, UnaryOp, YieldingOp
 from tawa.dialects.declare.fields import attribute, operand, operands, optional_operand, segment
 from tawa.dialects.parameters import ADDED_BASE, STAYS
 from tawa.dialects.ttng import WarpGroupDotOp
-from tawa.ir import Block, Module, Operation, TensorDescType, TensorType, Value, parse_type
+from tawa.ir import Block, Operation, TensorDescType, TensorType, Value, parse_type
 from tawa.ir.attributes import read_array, read_bool, read_int
 from tawa.ir.text import parse_dictionary, split_top_level
 
@@ -52,17 +52,6 @@ class FuncOp(OpView):
         """The argument whose memory a descriptor describes, if Tawa added the descriptor."""
         base = self.attributes_of(argument).get(ADDED_BASE)
         return self.body.args[read_int(base)] if base else None
-
-
-def functions_of(module: Module) -> list[FuncOp]:
-    """The functions of a module, in the order of the text."""
-    return [view for op in module.body.ops if (view := FuncOp.of(op))]
-
-
-def structured_kernel(module: Module) -> FuncOp | None:
-    """The only function of a module; None if there are others, or if it has branches between blocks."""
-    functions = functions_of(module)
-    return functions[0] if len(functions) == 1 and functions[0].structured else None
 
 
 class CallOp(OpView):

@@ -13,8 +13,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from tawa.dialects.control_flow import public_functions
 from tawa.dialects.parameters import parameter_name
-from tawa.dialects.tt import FuncOp, functions_of
+from tawa.dialects.tt import FuncOp
 from tawa.ir import Block, Module, Operation, PointerType, TensorDescType, Value, parse_type
 from tawa.machine.hopper import H100, CostModel
 from tawa.machine.nvidia import TMA_CHUNK_BYTES
@@ -160,7 +161,7 @@ def _interleaved(ctas: list[Cta], rng: random.Random) -> None:
 
 
 def _kernel(module: Module) -> FuncOp:
-    public = [view for view in functions_of(module) if "private" not in view.op.properties.get("sym_visibility", "")]
+    public = public_functions(module)
     if len(public) != 1:
         raise ArgumentError(f"the module has {len(public)} public functions; expected one kernel")
     return public[0]

@@ -41,7 +41,7 @@ from tawa.dialects.builtin import PoisonOp
 from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.effects import is_pure
 from tawa.dialects.inline.markers import RoundedProductOp, SameNumberOp
-from tawa.dialects.rounding import UNROUNDED, rounds_alike
+from tawa.dialects.inline.rounding import UNROUNDED, rounds_alike
 from tawa.dialects.scf import CONTROL, ENDS, ForOp, IfOp
 from tawa.dialects.ttg import (
     AsyncCommitGroupOp,

@@ -23,9 +23,10 @@ from dataclasses import dataclass, field
 from tawa.analysis.dims.dim_classes import DimClasses, Node, Tie
 from tawa.analysis.sums import rounds
 from tawa.dialects import arith
+from tawa.dialects.control_flow import structured_kernel
 from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.effects import has_side_effect
-from tawa.dialects.tt import DescriptorLoadOp, DotOp, LoadOp, ReduceOp, structured_kernel
+from tawa.dialects.tt import DescriptorLoadOp, DotOp, LoadOp, ReduceOp
 from tawa.ir import Module, Operation, Value, shape_of
 from tawa.symbolic.dim_relations import Place
 from tawa.symbolic.words import word_of

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 
 from tawa.analysis.dims.dependents import dependent_values, diverges
 from tawa.declines import PROGRAMS
+from tawa.dialects.control_flow import structured_kernel
 from tawa.dialects.effects import is_bound_to_its_program
 from tawa.dialects.scf import ForOp, enclosing_loops
-from tawa.dialects.tt import DescriptorLoadOp, FuncOp, GetProgramIdOp, LoadOp, structured_kernel
+from tawa.dialects.tt import DescriptorLoadOp, FuncOp, GetProgramIdOp, LoadOp
 from tawa.ir import Module, Operation, TensorType, parse_type, source_of
 from tawa.ir.attributes import read_int
 from tawa.remarks import Remark

@@ -20,7 +20,7 @@ from tawa.analysis.dims.owners import owned_dots
 from tawa.analysis.dims.split_memory import conflicts
 from tawa.declines import SPLIT_ROWS
 from tawa.dialects.builtin import AssumeOp
-from tawa.dialects.control_flow import holder_of
+from tawa.dialects.control_flow import functions_of, holder_of, structured_kernel
 from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.effects import effects_of, happens_once
 from tawa.dialects.inline.markers import PartOfTileOp, WholeTileOp
@@ -35,9 +35,7 @@ from tawa.dialects.tt import (
     StoreOp,
     TMAStore,
     TransOp,
-    functions_of,
     is_reduction,
-    structured_kernel,
     tma_store,
 )
 from tawa.ir import Module, Operation, TensorDescType, Value, Worklist, parse_type, source_of

@@ -20,9 +20,10 @@ from dataclasses import dataclass
 
 from tawa.declines import SPLIT_K
 from tawa.dialects.arith import AddFOp, AddIOp, is_zero
+from tawa.dialects.control_flow import structured_kernel
 from tawa.dialects.effects import effects_of, is_bound_to_its_program, is_plain_load
 from tawa.dialects.scf import ForOp, enclosing_loops
-from tawa.dialects.tt import DOTS, AddPtrOp, DescriptorLoadOp, DotOp, FuncOp, LoadOp, structured_kernel
+from tawa.dialects.tt import DOTS, AddPtrOp, DescriptorLoadOp, DotOp, FuncOp, LoadOp
 from tawa.ir import Block, Module, Operation, TensorType, Value, parse_type, source_of
 from tawa.remarks import Remark
 from tawa.symbolic.words import word_of

@@ -47,9 +47,10 @@ from tawa.analysis.tma.accesses import NotABox, is_operand_load
 from tawa.analysis.tma.boxes import Box, BoxDim, BoxFinder
 from tawa.analysis.tma.descriptor_places import Limit, Place, check_descriptor, places_of
 from tawa.analysis.tma.host_sizes import HostSizes
+from tawa.dialects.control_flow import functions_of, structured_kernel
 from tawa.dialects.declare.declaration import global_address
 from tawa.dialects.scf import enclosing_loops
-from tawa.dialects.tt import FuncOp, functions_of, structured_kernel
+from tawa.dialects.tt import FuncOp
 from tawa.ir import Module, Operation, source_of
 from tawa.remarks import Remark, SourceLocation
 from tawa.symbolic.affine import Affine

@@ -17,9 +17,10 @@ from collections.abc import Iterable, Iterator
 from tawa.analysis.rings.loads import from_dots
 from tawa.analysis.tma.accesses import is_operand_load, tile_of
 from tawa.analysis.tma.host_sizes import HostSizes
+from tawa.dialects.control_flow import structured_kernel
 from tawa.dialects.declare.declaration import global_address
 from tawa.dialects.scalars import width_of
-from tawa.dialects.tt import FuncOp, StoreOp, structured_kernel
+from tawa.dialects.tt import FuncOp, StoreOp
 from tawa.ir import Module, Operation, Value
 from tawa.symbolic.affine import Affine
 from tawa.symbolic.dim_relations import has_rows, shape_of

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from tawa.declines import PERSISTENT
+from tawa.dialects.control_flow import structured_kernel
 from tawa.dialects.effects import orders_programs
-from tawa.dialects.tt import GetNumProgramsOp, GetProgramIdOp, structured_kernel
+from tawa.dialects.tt import GetNumProgramsOp, GetProgramIdOp
 from tawa.ir import Module, source_of
 from tawa.ir.attributes import read_int
 from tawa.remarks import Remark

@@ -18,6 +18,7 @@ from tawa.analysis.work.units import Unit, best_unit
 from tawa.dialects import tt
 from tawa.dialects.aref import Fill
 from tawa.dialects.arith import is_zero
+from tawa.dialects.control_flow import structured_kernel
 from tawa.dialects.scf import LOOPS, IfOp
 from tawa.ir import Block, Module, Operation, TensorType, Value, parse_type
 from tawa.machine.classes import LOADS, STORES, TMA_STORES
@@ -128,7 +129,7 @@ class Workload:
 
 def find_workload(module: Module) -> Workload | None:
     """The workload of a structured kernel in TTIR; None if the module has several functions or jumps."""
-    function = tt.structured_kernel(module)
+    function = structured_kernel(module)
     if function is None:
         return None
     blocks: dict[Block, BlockWork] = {}

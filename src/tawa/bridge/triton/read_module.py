@@ -25,8 +25,9 @@ from tawa.bridge.triton.stages import split_make_ttgir
 from tawa.bridge.triton.structured import new_context
 from tawa.bridge.triton.surroundings import temporary_text
 from tawa.bridge.triton.versions import nested_descriptors, refuse_untested, triton_version
+from tawa.dialects.control_flow import public_functions
 from tawa.dialects.declare.structure import structure_rules, unreadable_attribute
-from tawa.dialects.tt import FuncOp, functions_of
+from tawa.dialects.tt import FuncOp
 from tawa.errors import CompileError, ParseError
 from tawa.ir import Module, TensorDescType, Value, parse_module, parse_type, source_of, verify_structure
 from tawa.ir.attributes import attribute_of
@@ -107,7 +108,7 @@ def read_levels(compiled: Any) -> tuple[Module, Module]:
 
 def kernel_of(module: Module) -> FuncOp:
     """The public function of a module; raises ParseError unless there is exactly one."""
-    public = [view for view in functions_of(module) if "private" not in view.op.properties.get("sym_visibility", "")]
+    public = public_functions(module)
     if len(public) != 1:
         raise ParseError(f"the program has {len(public)} public functions. Cure: give a program of one kernel")
     return public[0]

@@ -1,1 +1,1 @@
-"""Inline assembly: which of it touches only registers, and the operations of Tawa that have its form."""
+"""Inline assembly: which of it touches only registers, the operations of Tawa that have its form, and rounding."""

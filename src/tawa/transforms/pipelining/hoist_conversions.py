@@ -32,7 +32,7 @@ from tawa.dialects import tt
 from tawa.dialects.arith import ConstantOp, MulFOp
 from tawa.dialects.effects import is_plain_load, is_pure
 from tawa.dialects.inline.markers import RoundedProductOp
-from tawa.dialects.rounding import UNROUNDED, products_of
+from tawa.dialects.inline.rounding import UNROUNDED, products_of
 from tawa.dialects.scf import ForOp
 from tawa.dialects.ttg import ConvertLayoutOp
 from tawa.ir import Builder, Module, Operation, TensorType, Use, Value, clone_op, parse_type, replace_op, shape_of

@@ -37,7 +37,7 @@ from tawa.dialects.arith import AddFOp, ConstantOp, SubFOp
 from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.effects import is_pure
 from tawa.dialects.inline.markers import RoundedProductOp
-from tawa.dialects.rounding import products_of
+from tawa.dialects.inline.rounding import products_of
 from tawa.dialects.scf import ForOp
 from tawa.dialects.tt import LoadOp
 from tawa.dialects.ttg import (

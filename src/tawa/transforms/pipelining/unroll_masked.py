@@ -15,7 +15,7 @@ Ensures: each element is computed by the same operations in the same order; only
 masked term is still added, as a zero.
 Declines: loops that are none of masked rows (`tawa.analysis.loops.masked_rows`); sums of products that a mask alone
 or an iteration of its own keeps from being rounded together; approximations of numbers that an iteration makes
-known, which ptxas would compute (`tawa.dialects.rounding`).
+known, which ptxas would compute (`tawa.dialects.inline.rounding`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tawa.analysis.loops.loads_around import WrittenInfo
 from tawa.analysis.loops.masked_rows import MaskedRows, find_masked_rows
 from tawa.dialects import tt
 from tawa.dialects.arith import AndIOp, CmpIOp, ConstantOp, Predicate
-from tawa.dialects.rounding import products_of, rounds_alike
+from tawa.dialects.inline.rounding import products_of, rounds_alike
 from tawa.dialects.scf import ForOp, IfOp, YieldOp
 from tawa.dialects.ttg import ConvertLayoutOp
 from tawa.ir import Block, Builder, Module, Region, TensorType, Value, clone_op, parse_type, source_of

@@ -49,20 +49,12 @@ from dataclasses import dataclass
 from tawa.analysis.memory.provenance import Root, memory_roots
 from tawa.declines import COUNTER
 from tawa.dialects.arith import AddIOp, CmpIOp, Predicate, SelectOp, SubIOp
+from tawa.dialects.control_flow import structured_kernel
 from tawa.dialects.declare.declaration import address_of
 from tawa.dialects.effects import effects_of, is_plain_load, is_pure, orders_programs
 from tawa.dialects.parameters import TILE_COUNTER
 from tawa.dialects.scf import ConditionOp, ForOp, WhileOp, YieldOp
-from tawa.dialects.tt import (
-    RELAXED,
-    AtomicRMWOp,
-    FuncOp,
-    GetNumProgramsOp,
-    GetProgramIdOp,
-    LoadOp,
-    RmwKind,
-    structured_kernel,
-)
+from tawa.dialects.tt import RELAXED, AtomicRMWOp, FuncOp, GetNumProgramsOp, GetProgramIdOp, LoadOp, RmwKind
 from tawa.ir import Block, Builder, Module, Operation, Region, Value, ValueMap, Worklist, clone_op, source_of
 from tawa.ir.attributes import int_attr
 from tawa.remarks import Remark
