@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import pytest
 import triton
 from triton._C.libtriton import llvm, nvidia
-from triton.backends.nvidia.compiler import CUDABackend, get_ptx_version_from_options
+from triton.backends.nvidia.compiler import CUDABackend, get_ptx_version_from_options, get_ptxas
 from triton.compiler.compiler import get_cache_invalidating_env_vars
 from triton.runtime import cache
 
@@ -75,8 +75,8 @@ def keeping(make: Callable[..., str], folder: Path = FOLDER) -> Callable[..., st
             return json.dumps([text, noted])
 
         # The hash stands for the ptxas of its first use; a package may name another one since.
-        ptx = get_ptx_version_from_options(options, capability)
-        decided_by = (triton_key(), self.hash(), ptx, options, capability, get_cache_invalidating_env_vars())
+        ptxas = get_ptxas(capability).version
+        decided_by = (triton_key(), self.hash(), ptxas, options, capability, get_cache_invalidating_env_vars())
         text, noted = json.loads(kept((make.__name__, repr(decided_by), str(src)), made, folder=folder))
         metadata.update(noted)
         return text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -83,7 +84,7 @@ def test_other_commands_are_left_alone(tmp_path: Path) -> None:
     assert back_end.call_of([get_ptxas(90).path, "--version"]) is None
 
 
-def test_a_stage_is_kept_with_what_it_notes(tmp_path: Path) -> None:
+def test_a_stage_is_kept_with_what_it_notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runs: list[str] = []
 
     def make(self: Any, src: Any, metadata: Any, options: Any, capability: int) -> str:
@@ -101,7 +102,9 @@ def test_a_stage_is_kept_with_what_it_notes(tmp_path: Path) -> None:
     with knobs.compilation.scope():
         knobs.compilation.disable_line_info = True
         stage(backend, "text", {}, "O3", 90)
-    assert runs == ["text"] * 4
+    monkeypatch.setattr(back_end, "get_ptxas", lambda arch: SimpleNamespace(version="13.0"))
+    stage(backend, "text", {}, "O3", 90)
+    assert runs == ["text"] * 5
 
 
 def test_kernels_without_ptx_have_all_levels_above_and_are_kept_apart() -> None:
