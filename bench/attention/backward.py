@@ -32,6 +32,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from bench.attention.candidates import CUTE, FLASH_3, flash_function
 from bench.harness import Report, Row, finite, judge, time_round_robin, watchdog
 from bench.workers import Answer, Job, run_jobs, serve_jobs
 from tawa.ops.attention_ops import tiles
@@ -133,22 +134,13 @@ def make_calls(problem: Problem, tensors: tuple[Any, ...]) -> dict[str, Callable
         found["cuDNN"] = lambda: derived(peer)
     except RuntimeError:  # no kernel for the problem
         pass
-    for name, module in (("CuTe", "flash_attn.cute"), ("FlashAttention-3", "flash_attn_interface")):
-        function = _installed(module)
+    for name, modules in (("CuTe", CUTE), ("FlashAttention-3", FLASH_3[1:])):
+        function = flash_function("flash_attn_func", modules)
         if function is not None:
             made = function(*(x.transpose(1, 2) for x in (q, k, v)), causal=problem.causal)
             o = (made[0] if isinstance(made, tuple) else made).transpose(1, 2)
             found[name] = lambda o=o: derived(o)
     return found
-
-
-def _installed(module: str) -> Callable[..., Any] | None:
-    import importlib
-
-    try:
-        return importlib.import_module(module).flash_attn_func
-    except (ImportError, AttributeError):
-        return None
 
 
 def excess(problem: Problem, tensors: tuple[Any, ...], gradients: Any) -> float:

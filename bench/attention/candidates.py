@@ -10,7 +10,7 @@ with the longest tiles first; for a causal mask also one loop with a branch arou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib import import_module
 from typing import Any, Literal
@@ -163,6 +163,8 @@ class Configuration:
 
 
 V_AS_ROWS = "Tawa, V as rows"
+FLASH_3, CUTE = ("fa3_fwd_interface", "flash_attn_interface"), ("flash_attn.cute",)
+"""The modules of FlashAttention-3, forward alone or with gradients, and of its CuTe kernels."""
 WITH_CONVERTER = "Tawa, V as rows, converter"
 OPERATOR = Configuration("operator", "two_loops", 0, 0, 0)
 """The operator chooses form, tile and warps itself."""
@@ -368,9 +370,9 @@ def _flash_3(shape: Shape, tensors: Tensors) -> dict[str, Callable[[], Any]]:
     return {"FlashAttention-3": call}
 
 
-def flash_function(name: str) -> Callable[..., Any] | None:
-    """A function of FlashAttention-3, or None if it is not installed."""
-    for module in ("fa3_fwd_interface", "flash_attn_interface"):
+def flash_function(name: str, modules: Sequence[str] = FLASH_3) -> Callable[..., Any] | None:
+    """A function of FlashAttention-3, or of its CuTe kernels; None if they are not installed."""
+    for module in modules:
         try:
             return getattr(import_module(module), name)
         except (ImportError, AttributeError):

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bench.attention.candidates import flash_function
+from bench.attention.candidates import CUTE, flash_function
 from bench.harness import Report, Row, finite, judge, time_round_robin, watchdog
 
 TOKENS = 16384
@@ -95,7 +95,10 @@ def make_calls(problem: Problem, tensors: tuple[Any, ...]) -> dict[str, Callable
     found = {name: own(values) for name, values in layouts.items()}
     turned = tuple(x.transpose(1, 2).contiguous() for x in tensors)
     seen: dict[str, Any] = {"window_size": (problem.window - 1, 0)} if problem.window else {}
-    for name, function in (("FlashAttention-3", flash_function("flash_attn_func")), ("CuTe", _cute())):
+    for name, function in (
+        ("FlashAttention-3", flash_function("flash_attn_func")),
+        ("CuTe", flash_function("flash_attn_func", CUTE)),
+    ):
         if function is None or (name == "CuTe" and fp8):
             continue
 
@@ -116,14 +119,6 @@ def _cudnn(problem: Problem, tensors: tuple[Any, ...]) -> Callable[[], Any]:
             return scaled_dot_product_attention(*tensors, is_causal=problem.causal, enable_gqa=problem.H != problem.HK)
 
     return call
-
-
-def _cute() -> Callable[..., Any] | None:
-    try:
-        from flash_attn.cute import flash_attn_func
-    except ImportError:
-        return None
-    return flash_attn_func
 
 
 def excess(problem: Problem, tensors: tuple[Any, ...], o: Any) -> float:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.attention.candidates import flash_function
-from bench.harness import RESULTS, Report, Row, describe, finite, read, time_round_robin, watchdog
+from bench.harness import RESULTS, Report, Row, finite, judge, read, time_round_robin, watchdog
 
 TOKENS, HIDDEN = 16384, 2048
 STALL_S = 120.0
@@ -207,17 +207,8 @@ def excess(problem: Problem, tensors: tuple[Any, ...], o: Any) -> float:
 def bench_problem(problem: Problem) -> list[Row]:
     """The rows of one problem."""
     tensors = make_tensors(problem)
-    rows, fit, errors = list[Row](), dict[str, Callable[[], Any]](), dict[str, float]()
-    for name, call in make_calls(problem, tensors).items():
-        try:
-            errors[name] = excess(problem, tensors, call())
-        except Exception as error:  # a candidate that does not take the problem
-            rows.append(Row(problem.about, name, error=describe(error)))
-            continue
-        if errors[name] <= 1:
-            fit[name] = call
-        else:
-            rows.append(Row(problem.about, name, error=f"wrong result: {errors[name]:.3g} times the allowed error"))
+    calls = make_calls(problem, tensors)
+    fit, errors, rows = judge(calls, lambda _, o: excess(problem, tensors, o), problem.about)
     timings, failures = time_round_robin(fit)
     rows += [Row.timed(problem.about, name, it, problem.flop, finite(errors[name])) for name, it in timings.items()]
     return rows + [Row(problem.about, name, error=text) for name, text in failures.items()]

@@ -107,7 +107,7 @@ def _layout(shape: tuple[int, ...], rows: int, num_warps: int) -> BlockedLayout 
 
 
 def _most_trips(loop: ForOp) -> int | None:
-    """The constant that bounds the iterations of a loop that counts from 0 by ones; None if there is none."""
+    """The most iterations of a loop that counts from 0 by ones; None if no constant bounds them."""
     if loop.unsigned or constant_int(loop.lower) != 0 or constant_int(loop.step) != 1:
         return None
     op = loop.upper.defining_op

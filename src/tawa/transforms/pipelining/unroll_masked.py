@@ -13,7 +13,7 @@ load waits for an iteration. For whole chunks, the masks of the loads are true, 
 Requires: TTGIR behind Triton's pipeliner; conversions have left the loops (`hoist_conversions`).
 Ensures: each element is computed by the same operations in the same order; only the thread that computes it differs. A
 masked term is still added, as a zero.
-Declines: loops that are none of masked rows (`tawa.analysis.loops.masked_rows`); sums of products that a mask alone
+Declines: loops that `tawa.analysis.loops.masked_rows` does not find; sums of products that a mask alone
 or an iteration of its own keeps from being rounded together; approximations of numbers that an iteration makes
 known, which ptxas would compute (`tawa.dialects.inline.rounding`).
 """
