@@ -21,7 +21,7 @@ from tawa.declines import STOCK_FIRST
 
 SLOWER = 0.98
 """A ratio below is a miss."""
-FIRST, LEARNED = "first choice", "learned"
+FIRST, LEARNED, LATER = "first choice", "learned", "learned, later process"
 CHOICE = "choice"
 """What a kernel lacks that has a faster form, but did not get it."""
 _HEAD = ("timed", "number", "mean", "worst", "misses", "the worst, and what it lacks", "measured")
@@ -40,7 +40,8 @@ def packages() -> list[str]:
     """By package: whole operations, and single kernels in the configurations that stock Triton's autotuners chose."""
     found: dict[str, dict[tuple[str, str], list[Gain]]] = defaultdict(lambda: defaultdict(list))
     lacks = {(row.case["case"], row.case["kernel"]): row.case["missing"] or CHOICE for row in _rows("missing")}
-    for way, name, mode in ((LEARNED, "learned", "learned"), (FIRST, "corpus", "tawa")):
+    ways = ((LEARNED, "learned", "learned"), (LATER, "learned", "later"), (FIRST, "corpus", "tawa"))
+    for way, name, mode in ways:
         about, results = _corpus(name)
         for it in results:
             if ratio := it.speedup(mode):

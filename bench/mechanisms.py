@@ -22,6 +22,7 @@ from bench.workers import Answer, Job, run_jobs, serve_jobs
 from tests.cases.case import Specimen
 from tests.cases.gemm import cases as gemm
 from tests.cases.operations import cases as operations
+from tests.cases.operations.product_builders import linear_loss_case
 
 STALL_S = 150.0
 STOCK, OURS = "stock Triton", "Tawa"
@@ -47,7 +48,7 @@ class Kernel:
 
 KERNELS = {
     "linear layer with its loss, backward": Kernel(
-        operations.find("linear_loss_128x128"),
+        linear_loss_case("linear_loss", tile=(128, 128, 64), warps=8, M=4096, N=32000, K=2048),
         {"M": 4096, "N": 32000, "K": 2048},
         lambda it: 6.0 * it["M"] * it["N"] * it["K"],
     ),

@@ -18,7 +18,9 @@ MODES: dict[str, dict[str, Any]] = {
     "legal": {"only_if_faster": False, "start": "ready"},  # for correctness: whatever can be specialised
     "same": {"start": "ready"},  # as "tawa", in the configurations that stock Triton chose in this job
     "learned": {"start": "stock"},  # as "same", but what launches have learned
+    "later": {"start": "stock"},  # as "learned", in a later process: autotuners choose again, and know Tawa's kernels
 }
+LEARNING = ("learned", "later")  # the modes in which launches learn
 
 Plans = Mapping[str, Any]  # by the name of the kernel: whatever `tawa.Plan.of` takes
 
@@ -116,13 +118,29 @@ class Tuning:
 
 _tuning = Tuning()
 _job = 0
+_again = False
 
 
 def begin_tuning(tuning: Tuning) -> None:
     """Begins a job: forgets what autotuners chose in earlier jobs."""
-    global _tuning, _job
-    _tuning = tuning
+    global _tuning, _job, _again
+    _tuning, _again = tuning, False
     _job += 1
+
+
+def tune_again(step: Callable[[], object]) -> None:
+    """Makes autotuners choose as in a later process, whose caches have Tawa's kernels, if the mode is *later*.
+
+    step: calls the operation. The first tuning asks for Tawa's kernels of the fastest configurations.
+    """
+    global _again
+    if _current == "later":
+        import tawa
+
+        step()
+        tawa.wait()
+        _again = True
+        step()
 
 
 def keep_tunings_apart(bench: bool = True) -> None:
@@ -192,5 +210,7 @@ def _set_cache(tuner: Any, value: dict[Any, Any]) -> None:
 
 
 def _chooser() -> str:
-    """The mode whose choices are used in the current mode."""
+    """Whose choices are used in the current mode: a mode's, or those of its second tuning."""
+    if _current == "later":
+        return "later, again" if _again else _current
     return "stock" if _current in ("same", "learned") or _current in _plans else _current

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.corpus.entry import Entry, Package
+from bench.corpus.modes import LEARNING
 from bench.corpus.report.kernels import WHOLE
 from bench.corpus.report.kernels import applied as applied_kernels
 from bench.corpus.report.results import Result, judge, title
@@ -171,7 +172,7 @@ def _preparations(at: int, pair: Pair, options: Options, folder: str) -> list[Jo
     return [
         _job(at, pair, "prepare", [mode], options, folder, part, parts)
         for part in range(parts)
-        for mode in [*options.modes(), *(["learned"] if options.learned else [])]
+        for mode in [*options.modes(), *(LEARNING if options.learned else ())]
     ]
 
 
@@ -221,7 +222,7 @@ def _timed_modes(result: Result, options: Options) -> list[str]:
     Stock comes first, because ``same`` uses the configurations that stock chose.
     """
     if options.learned:
-        return ["stock", "learned"]
+        return ["stock", *LEARNING]
     ours, legal = (
         {it.kernel for it in result.kernels.get(mode, ()) if it.applied} or ({""} if result.tried.get(mode) else set())
         for mode in ("tawa", "legal")
@@ -268,8 +269,10 @@ def line(result: Result) -> str:
         text += f", {len(applied['legal'])} could be" if "legal" in result.kernels else ""
     speed = result.speedup()
     speed = speed or result.speedup("learned")
+    later = result.speedup("later")
     ratios = [f"{it.kernel} {it.ratio:.2f}" for it in applied_kernels([result]) if it.kernel != WHOLE]
     text += f"; x {speed:.3f}" if speed else ""
+    text += f", in a later process {later:.3f}" if later else ""
     return text + (f"; {', '.join(ratios)}" if ratios else "") + (f"; {result.message}" if result.message else "")
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from bench.compiled import NOTHING, learned, tables_in
 from bench.corpus.entry import Entry, Outputs
 from bench.corpus.kernel_times import time_kernels
-from bench.corpus.modes import switch_to
+from bench.corpus.modes import LEARNING, switch_to, tune_again
 from bench.corpus.running import differentiate, evaluate, make_inputs, run_recorded
 from bench.corpus.timed import KERNELS, too_far
 from bench.regret.candidates import learn
@@ -24,7 +25,8 @@ def measure(
     """Tunes the entry in each mode, compares the results of the chosen configurations, and times it.
 
     kernels: whether each kernel is timed too. Before that, `tell` is given the rest of the answer, which is therefore
-    known if the process dies. In the mode *learned*, launches learn first, from nothing.
+    known if the process dies. In the mode *learned*, launches learn first, from nothing; in *later*, after
+    autotuners have chosen again.
     """
     with tempfile.TemporaryDirectory(prefix="corpus-learned-") as folder, tables_in(folder):
         return _measure(entry, modes, tell, kernels, device)
@@ -36,14 +38,16 @@ def _measure(
     from bench import harness
 
     inputs = make_inputs(entry, device, 0)
+    step = partial(evaluate, entry, inputs, entry.run)
     ran = {}
     for name in modes:
         tell(name)
         switch_to(name)
-        if name == "learned":
-            learn(lambda: evaluate(entry, inputs, entry.run), alone=True)
+        if name in LEARNING:
+            tune_again(step)
+            learn(step, alone=True)
         ran[name] = run_recorded(entry, inputs, device)
-        if name == "learned":
+        if name in LEARNING:
             for it in ran[name].kernels:
                 known = learned(it["kernel"])
                 it |= known if known["reason"] != NOTHING else {}

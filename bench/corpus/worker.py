@@ -16,7 +16,7 @@ from bench.compiled import tables_in
 from bench.corpus.configurations import begin_comparing, stop_comparing
 from bench.corpus.distances import peak, same_bits
 from bench.corpus.entry import Entry, Outputs
-from bench.corpus.modes import Tuning, add_plan_mode, begin_tuning, keep_tunings_apart, switch_to
+from bench.corpus.modes import LEARNING, Tuning, add_plan_mode, begin_tuning, keep_tunings_apart, switch_to, tune_again
 from bench.corpus.packages import find_entry
 from bench.corpus.regret import measure_candidates
 from bench.corpus.running import evaluate, give_back_memory, make_inputs, run_recorded
@@ -109,7 +109,7 @@ def _tell_of_kernels() -> None:
 def prepare(entry: Entry, modes: list[str], tell: Callable[[str], object], device: str = "cuda") -> dict[str, Any]:
     """Runs the entry in each mode, so that its compiled kernels are on disk; compares nothing.
 
-    In the mode *learned*, the forms that launches would try are compiled as well.
+    In the modes in which launches learn, the forms that they would try are compiled as well.
     """
     import torch
 
@@ -117,10 +117,12 @@ def prepare(entry: Entry, modes: list[str], tell: Callable[[str], object], devic
     for name in modes:
         tell(name)
         switch_to(name)
-        evaluate(entry, inputs, entry.run)
-        if name == "learned":
+        step = partial(evaluate, entry, inputs, entry.run)
+        step()
+        if name in LEARNING:
             with tempfile.TemporaryDirectory(prefix="corpus-learned-") as folder, tables_in(folder):
-                learn(lambda: evaluate(entry, inputs, entry.run), alone=False)
+                tune_again(step)
+                learn(step, alone=False)
         if device != "cpu":
             torch.cuda.synchronize()
     return {"status": "done"}

@@ -7,9 +7,8 @@ from __future__ import annotations
 from typing import Any
 
 from tests.cases.attention.problem import LOG2_E
-from tests.cases.case import Specimen
+from tests.cases.case import Number, Specimen
 from tests.cases.numbers import Arrays, Numbers, Reference
-from tests.cases.operations.product_builders import SCALE_OF_LOGITS
 
 
 def _product(case: Specimen, math: Numbers, a: Any, b: Any, a_scale: Any, b_scale: Any) -> Any:
@@ -39,10 +38,12 @@ def _experts_scaled(case: Specimen, t: Arrays, math: Numbers) -> Arrays:
 
 
 def _linear_loss_gradients(case: Specimen, t: Arrays, math: Numbers) -> Arrays:
-    logits = math.product(t["x"], t["w"].T)
-    p = math.lib.exp2(logits * (SCALE_OF_LOGITS * LOG2_E) - math.number(t["lse"])[:, None])
+    given = case.arguments["scale"]
+    assert isinstance(given, Number) and isinstance(given.value, float)
+    logits, scale = math.product(t["x"], t["w"].T), given.value
+    p = math.lib.exp2(logits * (scale * LOG2_E) - math.number(t["lse"])[:, None])
     hit = math.count(case.size("N"))[None, :] == t["target"][:, None]
-    d = math.operand((p - math.number(hit)) * SCALE_OF_LOGITS, case.tensors["x"].dtype)
+    d = math.operand((p - math.number(hit)) * scale, case.tensors["x"].dtype)
     return {"dx": math.product(d, t["w"]), "dw": math.product(d.T, t["x"])}
 
 
