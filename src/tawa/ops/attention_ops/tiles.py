@@ -163,7 +163,17 @@ _ONE_SLOT: dict[str, Any] = {"groups": 2, "form": "as_written", "operands": [{"r
 """Q, dO and their rows share the slots of one ring."""
 _SHARING = replace(_NARROW, BM=128, options=(plan(**_ONE_SLOT),))
 _LAGGED = replace(_SHARING, options=(plan(**_ONE_SLOT, loops=[{"behind": True}]),))
-_LAGGED_BELOW = replace(_LAGGED, options=(plan(**_ONE_SLOT, loops=[{"loop": 1, "behind": True}]),))
+
+
+def _added_by_groups(loops: int) -> list[dict[str, Any]]:
+    """dQ is added by the groups themselves: with 64 columns its slices are small, and a warp for them costs more."""
+    return [{"argument": "dq_desc", "loop": loop, "store_warp": False} for loop in range(loops)]
+
+
+_ADDED = replace(_SHARING, options=(plan(**_ONE_SLOT, loops=[{"behind": True}], stores=_added_by_groups(1)),))
+_ADDED_BELOW = replace(
+    _SHARING, options=(plan(**_ONE_SLOT, loops=[{"loop": 1, "behind": True}], stores=_added_by_groups(2)),)
+)
 """Only the loop below the diagonal has the lag: the loop over the diagonal has few blocks."""
 _OWNED = Tile(64, 64, 8, 2, options=(plan(groups=2, split="columns", form="as_written"),), owned=True)
 """For wide heads: dK and dV of 64 keys are what the registers of two groups can hold, half of the columns each."""
@@ -221,14 +231,14 @@ HOPPER = Tiles(
     varlen={64: _PAIRS_FROM_COUNTER, 128: _PAIRS_FROM_COUNTER, 256: replace(_WIDE, options=(IN_ORDER,))},
     gradients={
         "full": {
-            64: (replace(_NARROW, BM=128, options=(plan(groups=2, **FROM_COUNTER),)), replace(_LAGGED, least=4096)),
+            64: (replace(_NARROW, BM=128, options=(plan(groups=2, **FROM_COUNTER),)), replace(_ADDED, least=4096)),
             128: (_GRADIENTS, replace(_EXCHANGED, least=2048)),
             256: (_OWNED,),
         },
         "causal": {
             64: (
                 replace(_GRADIENTS, BM=128, options=(plan(groups=1, **FROM_COUNTER, rings=[{"depth": 2}]),)),
-                replace(_LAGGED_BELOW, least=4096),
+                replace(_ADDED_BELOW, least=4096),
             ),
             128: (_GRADIENTS, replace(_EXCHANGED, least=4096)),
             256: (_OWNED,),
