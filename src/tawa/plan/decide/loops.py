@@ -12,7 +12,7 @@ from math import prod
 from tawa.analysis.loops.async_wgmma import dots_in, is_aside
 from tawa.analysis.loops.dependences import find_dependences
 from tawa.analysis.loops.loads_around import WrittenInfo
-from tawa.analysis.loops.masked_rows import MaskedRows, find_masked_rows
+from tawa.analysis.loops.masked_rows import find_masked_rows
 from tawa.analysis.loops.prefetchable_loads import AheadLoads, bytes_ahead
 from tawa.analysis.loops.register_operands import dots_of, operands_to_keep
 from tawa.analysis.names import Name, loop_number, name_of
@@ -34,6 +34,8 @@ NOTHING_BEHIND = (
     "no dot there has a result that is only stored or added up by relaxed atomics, and reads an exchanged tile alone"
 )
 _OWN = "start from the kernel's own Plan"
+_SHARING = range(2, 5)
+"""Warps that share straight code of masked rows."""
 
 
 def loops_with_dots(module: Module) -> list[LoopPlan]:
@@ -207,17 +209,15 @@ def scheduled(plan: Plan, schedules: dict[int, tuple[Schedule, ...]]) -> Plan:
 def choose_unrolled(module: Module, plan: Plan) -> Plan:
     """Whether loops over masked rows become straight code, in a kernel without partitions.
 
-    Where the Plan leaves that open, they do if a thread then has whole columns and several warps share the code: one
-    warp alone waits for its instructions (bench/unpartitioned.py). Raises PlanError if there is no such loop.
+    Where the Plan leaves that open, they do if two to four warps share the code: one warp alone waits for its
+    instructions, and of eight each has little to do (bench/unpartitioned.py). Raises PlanError if there is no such loop.
     """
     written = WrittenInfo.of(module)
-    found: list[MaskedRows] = []
     for scope, num_warps in find_consumers(module):
         loops = (loop for op in scope.walk() if (loop := ForOp.of(op)))
-        found += [rows for it in loops if (rows := find_masked_rows(it, written, num_warps)) is not None]
-        if plan.unrolled is None and found:
-            return Plan(unrolled=num_warps > 1 and all(it.whole for it in found))
-    if plan.unrolled and not found:
+        if any(find_masked_rows(it, written, num_warps) is not None for it in loops):
+            return Plan(unrolled=num_warps in _SHARING if plan.unrolled is None else plan.unrolled)
+    if plan.unrolled:
         raise PlanError("the Plan unrolls loops over masked rows, but there is none; cure: unrolled=false")
     return Plan(unrolled=False)
 

@@ -115,6 +115,46 @@ def test_a_descriptor_that_a_loop_carries_on_the_stack_is_stored_on_each_path(
     assert any(text.startswith("UIADD3.X") for text in found) == is_found
 
 
+CARRIED_COPY = (
+    "UISETP.GE.AND UP0, UPT, URZ, 0x3, UPT",
+    ".L_x_0:",
+    "UIADD3 UR14, UP0, URZ, UR10, URZ",
+    "UMOV UR15, 0x40000040",
+    "HGMMA.64x128x16.F32 R88, R152, gdesc[UR12], R88",
+    "UMOV UR10, UR58",
+    "@P0 BRA `(.L_x_0)",
+    "EXIT",
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_found"),
+    [
+        (("R2UR UR58, R150", "USHF.R.S32.HI UR10, URZ, 0x1f, UR58"), (), True),
+        (("R2UR UR58, R150", "UMOV UR10, UR58"), (), False),
+        (("R2UR UR10, R150", "UMOV UR58, UR10"), (), False),
+        (("R2UR UR10, R150", "R2UR UR58, R150"), (), False),
+        (("R2UR UR10, R150", "R2UR UR58, R151"), (), True),
+        (("UMOV UR10, 0x5", "R2UR UR58, R150", "@!P1 BRA `(.L_x_0)", "UMOV UR10, UR58"), (), True),
+        (("UMOV UR10, 0x5", "R2UR UR58, R150", "@UP0 UMOV UR10, UR58"), (), True),
+        (("UMOV UR10, 0x5", "R2UR UR58, R150"), ("UIADD3 UR58, UR58, 0x1, URZ",), False),
+        (("UMOV UR10, 0x5", "R2UR UR58, R150"), ("@UP0 UIADD3 UR10, UR10, 0x1, URZ",), False),
+        (("UMOV UR10, 0x5", "R2UR UR58, R150"), ("UMOV UR10, 0x7",), False),
+    ],
+)
+def test_a_copy_that_a_loop_carries_is_made_for_its_first_iteration(
+    before: tuple[str, ...], after: tuple[str, ...], is_found: bool
+) -> None:
+    """As ptxas 12.8 rotated the base of a descriptor: UR10 holds something else when the loop begins."""
+    body = [*CARRIED_COPY[:-2], *after, *CARRIED_COPY[-2:]]
+    assert ("UMOV UR10, UR58" in [it.strip() for it in unwritten(machine_code(*before, *body))]) == is_found
+
+
+def test_a_carried_copy_that_nobody_reads_is_no_fault() -> None:
+    body = [line for line in CARRIED_COPY if "UIADD3" not in line]
+    assert not unwritten(machine_code("UMOV UR10, 0x5", "UMOV UR58, 0x6", "UMOV UR14, URZ", *body))
+
+
 def test_what_nobody_stored_may_be_copied_ahead_of_a_predicated_write() -> None:
     copied = "LDL R18, [R1+0x150]", "R2UR UR40, R18", "@UP3 UMOV UR40, 0x3"
     assert not unwritten(machine_code(*copied, "MOV R4, UR40", "EXIT"))

@@ -9,7 +9,12 @@ carries, and stores it at the end of the body alone: the first iteration loads w
 check writes every uniform register, and every word of the stack, before it reads it, on every path; and the upper half
 of each descriptor of a wgmma comes, on every path, from instructions that can make one: constants, and sums with a
 constant or with another upper half. A register that holds something else there, such as an address in memory, is a
-stale value from an earlier use.
+stale value from an earlier use. And what a loop carries, if it is a copy of something that the loop does not change, is
+a copy of that in the first iteration, too: ptxas forgets this copy, and the first iteration reads a stale value.
+
+    UIADD3 UR58, UR58, -0x1, URZ                     the base of a descriptor; nothing copies it to UR10
+    loop:  UIADD3 UR14, UP0, URZ, UR10, URZ; …
+           UMOV UR10, UR58
 
 The check parses the output of nvdisasm. It assumes that a predicated write takes place. A stale value that is itself a
 descriptor passes. A word of the stack that nobody wrote may be copied to a register: ptxas does so ahead of a
@@ -20,9 +25,12 @@ Source: CUDA Binary Utilities, "nvdisasm" and the instruction set of Hopper.
 
 from __future__ import annotations
 
+import functools
+import operator
 import re
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 _LABEL = re.compile(r"\s*(\.L_\w+):")
@@ -50,6 +58,7 @@ _FIRST_VECTOR, _FIRST_WORD = 64, 64 + 256
 _VECTORS = (1 << _FIRST_WORD) - (1 << _FIRST_VECTOR)
 _WIDE = {"128": 4, "M88.4": 4, "M88.2": 2, "64": 2, "WIDE": 2}
 _TILE = re.compile(r"[A-Z]GMMA\.\d+x(\d+)x")
+_MOVED = re.compile(r"UMOV\s+UR(\d+), UR(\d+)\s*$")
 _MAKES_UPPER_HALVES = re.compile(r"UMOV|UIADD3\.(?:X|64)|ULOP3|R2UR")
 
 
@@ -76,7 +85,8 @@ class _Step:
 def unwritten(sass: str) -> list[str]:
     """The instructions that read a register or a word which some path does not write, or writes with something else.
 
-    Jumps without known targets are listed too, because the paths behind them are unknown.
+    Copies that a loop carries, and that its first iteration lacks, are listed too; so are jumps without known targets,
+    because the paths behind them are unknown.
     """
     found: list[str] = []
     sections: list[list[str]] = []
@@ -85,7 +95,8 @@ def unwritten(sass: str) -> list[str]:
             sections.append([])
         sections[-1].append(line)
     for lines in sections:
-        found += _unwritten(_steps(lines))
+        steps = _steps(lines)
+        found += _unwritten(steps) + _uncopied(steps)
     return found
 
 
@@ -249,3 +260,70 @@ def _unwritten(steps: list[_Step]) -> list[str]:
         if state is not None
         and (it.reads & ~state[0] or it.upper & state[1] or (it.text.startswith(_JUMPS) and not it.after))
     ]
+
+
+def _uncopied(steps: list[_Step]) -> list[str]:
+    """Copies that loops carry, of what they do not change, into registers whose first values are other ones."""
+    before: list[list[int]] = [[] for _ in steps]
+    for number, step in enumerate(steps):
+        for following in step.after:
+            before[following].append(number)
+    found: list[str] = []
+    for header, latch in [(it, number) for number, step in enumerate(steps) for it in step.after if it <= number]:
+        body = _reached([latch], before, stop=header)
+        changed = functools.reduce(operator.or_, (steps[number].writes for number in body))
+        entries = [number for number in before[header] if number not in body]
+        moves = {it for number in body if (it := _moved(steps[number])) is not None and not changed >> it[1] & 1}
+        for target, source in sorted(moves):
+            last = _writers(steps, [latch], before, target, stop=header)
+            if any(_moved(it) != (target, source) for it in last) or not _is_read(steps, header, target):
+                continue
+            first, own = (_writers(steps, entries, before, register) for register in (target, source))
+            if not _are_alike(first, own, target, source):
+                found += [it.text for it in last]
+    return found
+
+
+def _are_alike(first: list[_Step], own: list[_Step], target: int, source: int) -> bool:
+    """Whether what writes two registers gives them the same value: one is a copy of the other, or both are made alike.
+
+    first, own: what writes the target and the source.
+    """
+    if all(_moved(it) == (target, source) for it in first) or all(_moved(it) == (source, target) for it in own):
+        return True
+    made, known = ({_TARGET.sub("", it.text.partition(" ")[2], count=1) for it in them} for them in (first, own))
+    return made == known
+
+
+def _moved(step: _Step) -> tuple[int, int] | None:
+    """Target and source of a copy of a uniform register."""
+    found = _MOVED.match(step.text) if step.is_sure else None
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def _reached(first: Sequence[int], edges: Sequence[Sequence[int]], stop: int = -1) -> set[int]:
+    """The steps that edges lead to; those behind `stop` are left out."""
+    found, work = {stop} if stop >= 0 else set[int](), list(first)
+    while work:
+        number = work.pop()
+        if number not in found:
+            found.add(number)
+            work += edges[number]
+    return found
+
+
+def _writers(
+    steps: Sequence[_Step], first: Sequence[int], before: Sequence[Sequence[int]], register: int, stop: int = -1
+) -> list[_Step]:
+    """What wrote a register last, backwards from some steps."""
+    edges = [() if step.is_sure and step.writes >> register & 1 else before[n] for n, step in enumerate(steps)]
+    if stop >= 0:
+        edges[stop] = ()
+    reached = _reached(first, edges)
+    return [steps[number] for number in sorted(reached) if steps[number].writes >> register & 1]
+
+
+def _is_read(steps: Sequence[_Step], header: int, register: int) -> bool:
+    """Whether a path from a step reads a register that no step writes before."""
+    edges = [() if step.writes >> register & 1 and step.is_sure else step.after for step in steps]
+    return any(steps[number].reads >> register & 1 for number in _reached([header], edges))
