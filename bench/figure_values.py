@@ -557,9 +557,11 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "attention-backward-ablation": lambda: attention_pages.mechanisms(
         read(RESULTS / "attention_backward_ablation.json")[1]
     ),
+    "attention-backward-others": lambda: attention_pages.others(read(RESULTS / "mechanisms.json")[1]),
     "missing": missing_table,
     "gains-packages": gains.packages,
     "gains-learned": gains.learned,
+    "gains-kernels": gains.kernels,
     "gains-operators": gains.operators,
     "gains-models": gains.models,
     "pointers": pointers_table,

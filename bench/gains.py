@@ -1,7 +1,8 @@
 """What users gain: the tables of ``docs/what-you-gain.md``, from result files alone.
 
 A ratio is stock's time over Tawa's. *First choice*: what the model of time chooses for a first launch that waits
-(``start="ready"``, `tawa.jit`); *learned*: what launches under ``tawa.install()`` get once they have learned.
+(``start="ready"``, `tawa.jit`); *learned*: what launches under ``tawa.install()`` get once they have learned, in the
+first process, or in a later one, whose tuners know Tawa's kernels.
 """
 
 from __future__ import annotations
@@ -15,12 +16,17 @@ from typing import Any
 from bench.corpus.packages import PACKAGES
 from bench.corpus.report.page import NO_DOT, NOTHING, reason_of, table
 from bench.corpus.report.result_file import read as read_corpus
-from bench.corpus.report.results import Result, title
+from bench.corpus.report.results import Result, geomean, title
 from bench.harness import RESULTS, Row, read
 from tawa.declines import STOCK_FIRST
 
 SLOWER = 0.98
 """A ratio below is a miss."""
+LONG_US = 20.0
+"""Shorter operations are not counted, shorter kernels not listed."""
+NO_FORM = "stock Triton's, no form won"
+LARGE = 1.25
+"""The gain of a kernel that is worth a line."""
 FIRST, LEARNED, LATER = "first choice", "learned", "learned, later process"
 CHOICE = "choice"
 """What a kernel lacks that has a faster form, but did not get it."""
@@ -67,25 +73,44 @@ def packages() -> list[str]:
 
 
 def learned() -> list[str]:
-    """Each operation whose launches have learned, the largest gain first, and what its kernels get."""
+    """Each operation whose launches have learned, the largest gain first, and what its kernels get; the means."""
     timed = [it for it in _corpus("learned")[1] if it.speedup("learned")]
     if not timed:
         return [NOTHING]
     lines: list[tuple[str, ...]] = []
     for it in sorted(timed, key=lambda it: -(it.speedup("learned") or 0.0)):
-        stock, ours = (f"{it.times[mode][0] * 1e3:.1f}" for mode in ("stock", "learned"))
-        lines.append((title(it), stock, ours, f"{it.speedup('learned'):.2f}", _got(it)))
-    return table(("operation", "µs, stock", "µs, Tawa", "×", "what its kernels with a dot get"), lines).splitlines()
+        ratios = (f"{ratio:.2f}" if (ratio := it.speedup(mode)) else "–" for mode in ("learned", "later"))
+        lines.append((title(it), f"{it.times['stock'][0] * 1e3:.1f}", *ratios, _got(it)))
+    long = [it for it in timed if it.times["stock"][0] * 1e3 >= LONG_US]
+    means = [geomean(it.speedup(mode) or 1.0 for it in long if it.speedup(mode)) for mode in ("learned", "later")]
+    lines.append((f"**{len(long)} of at least {LONG_US:.0f} µs**", "", *(f"**{it:.2f}**" if it else "–" for it in means), ""))
+    head = ("operation", "µs, stock", "×, first process", "×, later ones", "what its kernels with a dot get")
+    return table(head, lines).splitlines()
+
+
+def kernels() -> list[str]:
+    """The kernels of packages that gain most by what launches have learned, each once, and the operation."""
+    best: dict[str, tuple[float, tuple[str, ...]]] = {}
+    for it in _corpus("learned")[1]:
+        stock, ours = ({v.kernel: v for v in it.kernels.get(mode, ()) if v.us} for mode in ("stock", "learned"))
+        for name in stock.keys() & ours.keys():
+            before, after = stock[name].us, ours[name].us
+            if before and after and before.median >= LONG_US and (gain := before.median / after.median) >= LARGE:
+                line = (f"`{name}`", title(it), f"{before.median:.0f} → {after.median:.0f} ({gain:.2f})")
+                best[name] = max(best.get(name, (0.0, ())), (gain, line))
+    lines = [line for _, line in sorted(best.values(), reverse=True)]
+    return table(("kernel", "operation", "µs, stock → Tawa"), lines).splitlines() if lines else [NOTHING]
 
 
 def _got(result: Result) -> str:
     """What launches of each kernel get: a form, or stock Triton's kernel and why."""
-    verdicts = [it for it in result.kernels["learned"] if not it.reason.startswith(NO_DOT)]
-    words = {True: "specialised", False: "stock Triton's, no form won"}
-    return "; ".join(
-        f"`{it.kernel}`: {words[it.applied] if it.applied or STOCK_FIRST.says(it.reason) else reason_of(it.reason)}"
-        for it in verdicts
-    )
+    found: dict[str, None] = {}
+    for it in result.kernels["learned"]:
+        if not it.reason.startswith(NO_DOT):
+            is_stock = STOCK_FIRST.says(it.reason) or it.reason.endswith("stock Triton")
+            words = "specialised" if it.applied else NO_FORM if is_stock else reason_of(it.reason)
+            found[f"`{it.kernel}`: {words}"] = None
+    return "; ".join(found)
 
 
 def _corpus(name: str) -> tuple[Mapping[str, Any], Sequence[Result]]:
@@ -216,4 +241,4 @@ def _rows(name: str) -> Sequence[Row]:
     return read(RESULTS / f"{name}.json")[1]
 
 
-__all__ = ["PEERS", "SLOWER", "learned", "models", "operators", "packages"]
+__all__ = ["PEERS", "SLOWER", "kernels", "learned", "models", "operators", "packages"]

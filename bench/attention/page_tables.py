@@ -144,6 +144,21 @@ def mechanisms(rows: Sequence[Row]) -> list[str]:
     return lines
 
 
+def others(rows: Sequence[Row]) -> list[str]:
+    """Other kernels: rates of stock Triton and of Tawa, and with one mechanism less or more."""
+    rates: dict[str, dict[str, float]] = {}
+    for row in rows:
+        if row.tflops:
+            rates.setdefault(row.case["kernel"], {})[row.candidate] = row.tflops
+    changes = dict.fromkeys(name for of in rates.values() for name in of if name.startswith("with"))
+    lines = [f"| | stock Triton | Tawa | {' | '.join(changes)} |", f"|---|{'---|' * (2 + len(changes))}"]
+    for kernel, of in rates.items():
+        ours = f"{of['Tawa']:.0f} ({of['Tawa'] / of['stock Triton']:.2f})"
+        cells = (f"{of[name]:.0f}" if name in of else "–" for name in changes)
+        lines.append(f"| {kernel} | {of['stock Triton']:.0f} | {ours} | {' | '.join(cells)} |")
+    return lines
+
+
 def by_mix(rows: Sequence[Row]) -> dict[tuple[str, str], dict[str, Row]]:
     """The timed rows of `bench.attention.varlen` in bf16 with d = 128 by candidate, by lengths and mask."""
     problems: dict[tuple[str, str], dict[str, Row]] = {}

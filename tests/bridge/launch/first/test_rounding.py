@@ -49,6 +49,21 @@ def test_a_body_that_was_duplicated_counts_once() -> None:
     assert other_rounding(_FUSED[0] + _END, _FUSED[0] + _APART + _END)
 
 
+_PEELED = (
+    "  %e = math.exp2 %a : tensor<f32>\n"
+    '  %t = "tt.reduce"(%b) <{axis = 1 : i32}> ({\n'
+    "  %s = arith.addf %e, %t : tensor<f32> loc(#loc2)\n"
+)
+
+
+def test_a_peeled_iteration_that_multiplies_by_one_rounds_the_same() -> None:
+    """1 · exp2(a) + t: MLIR drops the product, and stock Triton's fused one rounds nothing before the sum."""
+    assert not other_rounding(_FUSED[0] + _END, _PEELED + _FUSED[0] + _END)
+    assert other_rounding(_FUSED[0] + _END, _PEELED + _APART + _END)
+    assert other_rounding(_FUSED[0] + _END, _PEELED.replace("math.exp2 %a", "ttg.convert_layout %a") + _END)
+    assert other_rounding(_PEELED + _END, _FUSED[0] + _END)
+
+
 @pytest.mark.parametrize(
     "begin",
     [

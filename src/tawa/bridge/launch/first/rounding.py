@@ -7,13 +7,17 @@ LLVM fuses a product and a sum into one instruction only where the product is an
 over layouts may put a conversion between them in one kernel and not in the other, which no Plan decides; a product of
 an earlier iteration is another value. Sums are told apart by their locations, so a loop body that was duplicated counts
 once; a location that has sums of both kinds in the stock kernel says nothing.
+
+A sum of what is no product for certain, such as an exponential, is no other rounding in a form: a first iteration that
+was peeled multiplies by 1, which MLIR drops and which rounds nothing.
 """
 
 from __future__ import annotations
 
 import re
 
-from tawa.dialects.arith import AddFOp, MulFOp, SubFOp
+from tawa.dialects.arith import AddFOp, DivFOp, MaximumFOp, MaxNumFOp, MinimumFOp, MinNumFOp, MulFOp, SubFOp
+from tawa.dialects.declare.declaration import op_names
 
 _OP = re.compile(r"^\s*(%[\w$.-]+)(?::\d+)? = \"?([\w.]+)\"?(.*)$")
 _DEFINED = re.compile(r"(%[\w$.-]+)(?=:\s|\s=\s)")
@@ -23,6 +27,8 @@ _ALIAS = re.compile(r"^(#loc\d*) = loc\((.*)\)$", re.MULTILINE)
 _REFERENCE = re.compile(r"#loc\d*")
 _VALUE = re.compile(r"%[\w$.-]+")
 _SUMS = (AddFOp.NAME, SubFOp.NAME)
+_NO_PRODUCTS = op_names(AddFOp, SubFOp, DivFOp, MaximumFOp, MaxNumFOp, MinimumFOp, MinNumFOp) | {"tt.reduce"}
+_FUNCTIONS = "math."
 
 
 def other_rounding(stock: str, form: str) -> str:
@@ -30,25 +36,28 @@ def other_rounding(stock: str, form: str) -> str:
 
     stock, form: TTGIR with locations, as Triton prints it.
     """
-    (fused, apart), (ours, ours_apart) = _sums(stock), _sums(form)
-    return next(iter(sorted(((fused - apart) & ours_apart) | ((apart - fused) & ours))), "")
+    (fused, apart, plain), (ours, ours_apart, _) = _sums(stock), _sums(form)
+    return next(iter(sorted(((fused - apart - plain) & ours_apart) | (((apart | plain) - fused) & ours))), "")
 
 
-def _sums(text: str) -> tuple[set[str], set[str]]:
-    """The places of sums with a product as an operand, and of the other sums."""
+def _sums(text: str) -> tuple[set[str], set[str], set[str]]:
+    """The places of sums with a product as an operand, of those that may have one in it, and of the other sums."""
     aliases = dict(_ALIAS.findall(text))
-    products = set[str]()
-    fused, apart = set[str](), set[str]()
+    made: dict[str, str] = {}
+    fused, apart, plain = set[str](), set[str](), set[str]()
     for line in text.splitlines():
         found = _OP.match(line)
         name, op, rest = found.groups() if found is not None else ("", "", "")
-        operands = set(_VALUE.findall(rest.partition(" : ")[0]))
+        operands = _VALUE.findall(rest.partition(" : ")[0])
         if op in _SUMS and (place := _place(rest, aliases)):
-            (fused if operands & products else apart).add(place)
-        products.difference_update(_DEFINED.findall(line))  # a name may stand for another value in each region
-        if op == MulFOp.NAME:
-            products.add(name)
-    return fused, apart
+            kinds = [made.get(it, "") for it in operands]
+            certain = all(it in _NO_PRODUCTS or it.startswith(_FUNCTIONS) for it in kinds)
+            (fused if MulFOp.NAME in kinds else plain if certain else apart).add(place)
+        for it in _DEFINED.findall(line):  # a name may stand for another value in each region
+            made.pop(it, None)
+        if name and op != "scf.for":
+            made[name] = op
+    return fused, apart, plain
 
 
 def _place(rest: str, aliases: dict[str, str]) -> str:
