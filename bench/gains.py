@@ -79,11 +79,12 @@ def learned() -> list[str]:
         return [NOTHING]
     lines: list[tuple[str, ...]] = []
     for it in sorted(timed, key=lambda it: -(it.speedup("learned") or 0.0)):
-        ratios = (f"{ratio:.2f}" if (ratio := it.speedup(mode)) else "–" for mode in ("learned", "later"))
-        lines.append((title(it), f"{it.times['stock'][0] * 1e3:.1f}", *ratios, _got(it)))
+        gains = (f"{ratio:.2f}" if (ratio := it.speedup(mode)) else "–" for mode in ("learned", "later"))
+        lines.append((title(it), f"{it.times['stock'][0] * 1e3:.1f}", *gains, _got(it)))
     long = [it for it in timed if it.times["stock"][0] * 1e3 >= LONG_US]
-    means = [geomean(it.speedup(mode) or 1.0 for it in long if it.speedup(mode)) for mode in ("learned", "later")]
-    lines.append((f"**{len(long)} of at least {LONG_US:.0f} µs**", "", *(f"**{it:.2f}**" if it else "–" for it in means), ""))
+    ratios = ([ratio for it in long if (ratio := it.speedup(mode))] for mode in ("learned", "later"))
+    means = (f"**{mean:.2f}**" if (mean := geomean(them)) else "–" for them in ratios)
+    lines.append((f"**{len(long)} of at least {LONG_US:.0f} µs**", "", *means, ""))
     head = ("operation", "µs, stock", "×, first process", "×, later ones", "what its kernels with a dot get")
     return table(head, lines).splitlines()
 

@@ -150,6 +150,13 @@ def test_a_copy_that_a_loop_carries_is_made_for_its_first_iteration(
     assert ("UMOV UR10, UR58" in [it.strip() for it in unwritten(machine_code(*before, *body))]) == is_found
 
 
+def test_a_copy_in_registers_of_threads_counts_as_well() -> None:
+    others = {"UIADD3 UR14, UP0, URZ, UR10, URZ": "R2UR UR14, R10", "UMOV UR10, UR58": "IMAD.MOV.U32 R10, RZ, RZ, UR58"}
+    body, start = [others.get(it, it) for it in CARRIED_COPY], "R2UR UR58, R150"
+    assert unwritten(machine_code(start, "IADD3 R10, R2, 0x1, RZ", *body))
+    assert not unwritten(machine_code(start, "MOV R10, UR58", *body))
+
+
 def test_a_carried_copy_that_nobody_reads_is_no_fault() -> None:
     body = [line for line in CARRIED_COPY if "UIADD3" not in line]
     assert not unwritten(machine_code("UMOV UR10, 0x5", "UMOV UR58, 0x6", "UMOV UR14, URZ", *body))

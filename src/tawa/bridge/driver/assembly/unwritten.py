@@ -58,7 +58,7 @@ _FIRST_VECTOR, _FIRST_WORD = 64, 64 + 256
 _VECTORS = (1 << _FIRST_WORD) - (1 << _FIRST_VECTOR)
 _WIDE = {"128": 4, "M88.4": 4, "M88.2": 2, "64": 2, "WIDE": 2}
 _TILE = re.compile(r"[A-Z]GMMA\.\d+x(\d+)x")
-_MOVED = re.compile(r"UMOV\s+UR(\d+), UR(\d+)\s*$")
+_MOVED = re.compile(r"(?:U?MOV|IMAD\.MOV\.U32)\s+(U?R\d+), (?:RZ, RZ, )?(U?R\d+)(?:\.reuse)?\s*$")
 _MAKES_UPPER_HALVES = re.compile(r"UMOV|UIADD3\.(?:X|64)|ULOP3|R2UR")
 
 
@@ -291,14 +291,23 @@ def _are_alike(first: list[_Step], own: list[_Step], target: int, source: int) -
     """
     if all(_moved(it) == (target, source) for it in first) or all(_moved(it) == (source, target) for it in own):
         return True
-    made, known = ({_TARGET.sub("", it.text.partition(" ")[2], count=1) for it in them} for them in (first, own))
+    made, known = ({_made(it) for it in them} for them in (first, own))
     return made == known
 
 
+def _made(step: _Step) -> str:
+    """What a step does, without the register that it writes."""
+    return re.sub(r"(?<=\s)U?R\d+", "", step.text, count=1)
+
+
 def _moved(step: _Step) -> tuple[int, int] | None:
-    """Target and source of a copy of a uniform register."""
+    """Target and source of a copy of a register, as numbers of bits."""
     found = _MOVED.match(step.text) if step.is_sure else None
-    return (int(found[1]), int(found[2])) if found else None
+    return (_bit(found[1]), _bit(found[2])) if found else None
+
+
+def _bit(register: str) -> int:
+    return int(register[2:]) if register.startswith("U") else _FIRST_VECTOR + int(register[1:])
 
 
 def _reached(first: Sequence[int], edges: Sequence[Sequence[int]], stop: int = -1) -> set[int]:
@@ -326,4 +335,5 @@ def _writers(
 def _is_read(steps: Sequence[_Step], header: int, register: int) -> bool:
     """Whether a path from a step reads a register that no step writes before."""
     edges = [() if step.writes >> register & 1 and step.is_sure else step.after for step in steps]
-    return any(steps[number].reads >> register & 1 for number in _reached([header], edges))
+    reached = (steps[number] for number in _reached([header], edges))
+    return any((it.reads | it.copied) >> register & 1 for it in reached)
