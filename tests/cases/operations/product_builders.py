@@ -73,7 +73,8 @@ def linear_loss_case(
     scale = 2.0 ** -round(math.log2(known["K"]) / 2)
     tensors = {
         "x": Tensor(("M", "K"), dtype), "w": Tensor(("N", "K"), dtype),
-        "lse": Tensor(("M",), "fp32", mean=math.log2(known["N"])), "target": Tensor(("M",), "i32", "integers", span=(0, known["N"])),
+        "lse": Tensor(("M",), "fp32", mean=math.log2(known["N"])),
+        "target": Tensor(("M",), "i32", "integers", span=(0, known["N"])),
         "dx": Tensor(("M", "K"), "fp32", "zero"), "dw": Tensor(("N", "K"), "fp32", "zero"),
     }  # fmt: skip
     arguments: dict[str, Argument] = {

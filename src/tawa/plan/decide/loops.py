@@ -210,7 +210,9 @@ def choose_unrolled(module: Module, plan: Plan) -> Plan:
     """Whether loops over masked rows become straight code, in a kernel without partitions.
 
     Where the Plan leaves that open, they do if two to four warps share the code: one warp alone waits for its
-    instructions, and of eight each has little to do (bench/unpartitioned.py). Raises PlanError if there is no such loop.
+    instructions, and of eight each has little to do (bench/unpartitioned.py).
+
+    Raises PlanError if there is no such loop.
     """
     written = WrittenInfo.of(module)
     for scope, num_warps in find_consumers(module):
