@@ -32,6 +32,8 @@ class FakeClock:
         self.late = 0
         """How many more times marks are not reached."""
         self.marks = self.busy = 0
+        self.longest_s = 0.0
+        """The longest time for which `occupy` was asked."""
 
     def mark(self, stream: int) -> float:
         self.marks += 1
@@ -55,6 +57,7 @@ class FakeClock:
 
     def occupy(self, stream: int, seconds: float) -> None:
         self.idle, self.busy = False, 1
+        self.longest_s = max(self.longest_s, seconds)
 
     def release(self) -> None:
         self.busy = 0

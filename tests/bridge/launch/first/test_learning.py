@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -396,6 +397,21 @@ def test_what_a_warmup_kept_busy_is_given_back(gpu: Launching, clock: FakeClock,
     clock.times_ms = {STOCK: 1.0, OWN: 0.9}
     learned(gemm())
     assert clock.busy == 0
+
+
+def test_a_warmup_keeps_the_gpu_busy_for_longer_than_a_call_takes(
+    gpu: Launching, clock: FakeClock, installed: None
+) -> None:
+    """The launch of a product is the last thing that a wrapper in Python does: what it fills must outlast that."""
+    clock.times_ms = {STOCK: 1.0, OWN: 0.9}
+    function, taken_s = gemm(), 0.02
+
+    def step() -> None:
+        time.sleep(taken_s)
+        described_product(function)
+
+    tawa.warmup(step)
+    assert clock.longest_s >= 1.5 * taken_s
 
 
 def test_a_benchmark_of_something_else_waits_for_nothing(gpu: Launching, clock: FakeClock, installed: None) -> None:

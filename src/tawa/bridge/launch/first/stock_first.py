@@ -19,6 +19,8 @@ from tawa.bridge.launch.first.clock import Clock
 from tawa.bridge.launch.first.learning import learning
 from tawa.bridge.launch.first.tuners import is_tuning, measurement
 
+_TIMES = 2.0
+"""Of the time that the last call took, the GPU is kept busy."""
 _IN_A_ROW = 8
 """Calls without a wait."""
 
@@ -117,8 +119,8 @@ def warmup(step: Callable[[], Any], most: int = 2000) -> int:
     """Calls `step` until all kernels that it launches are compiled and have learned; returns the number of calls.
 
     Call it before a CUDA graph is captured, and before a benchmark. The GPU is kept busy before each call: if it waited
-    for the launch, the time measured would be that of the launch, not that of the kernel. most: the largest number of
-    calls.
+    for the launch, the time measured would be that of the launch, not that of the kernel. A launch may be the last thing
+    that a call does, so the GPU is busy for longer than the last call took. most: the largest number of calls.
     """
     clocks = set[Clock]()
     taken_s = 0.0
@@ -127,7 +129,7 @@ def warmup(step: Callable[[], Any], most: int = 2000) -> int:
             learning.awaited, busy, learning.unsettled = None, learning.unsettled, None
             if busy is not None:
                 clocks.add(busy)
-                busy.occupy(learning.stream, taken_s)
+                busy.occupy(learning.stream, _TIMES * taken_s)
             start = time.perf_counter()
             step()
             taken_s = time.perf_counter() - start
