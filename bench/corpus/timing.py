@@ -50,7 +50,7 @@ def _measure(
         if name in LEARNING:
             for it in ran[name].kernels:
                 known = learned(it["kernel"])
-                it |= known if known["reason"] != NOTHING else {}
+                it |= known if known["reason"] != NOTHING else {"reason": _open(it["kernel"], it["reason"])}
     stock = ran[modes[0]].outputs
     apart = {name: apart_from(entry, stock, it.outputs) for name, it in ran.items() if name != modes[0]}
     off: dict[str, float | None] = {}
@@ -89,6 +89,14 @@ def _measure(
     slowest_ms = max(it.median_ms for it in timings.values())
     us, note = time_kernels({name: candidate(name) for name in timings}, names, slowest_ms)
     return {**answer, "us": us, "note": note}
+
+
+def _open(kernel: str, reason: str) -> str:
+    """Why a kernel gets what it gets, and that nothing is learned: what its launches were at in the end."""
+    import tawa
+
+    states = [text for it in tawa.report().kernels if it.name == kernel for text in it.learning]
+    return "; ".join([reason, NOTHING, *states])
 
 
 def apart_from(entry: Entry, wanted: Outputs, got: Outputs) -> float | None:
