@@ -18,6 +18,8 @@ import re
 
 from tawa.dialects.arith import AddFOp, DivFOp, MaximumFOp, MaxNumFOp, MinimumFOp, MinNumFOp, MulFOp, SubFOp
 from tawa.dialects.declare.declaration import op_names
+from tawa.dialects.scf import ForOp
+from tawa.dialects.tt import ReduceOp
 
 _OP = re.compile(r"^\s*(%[\w$.-]+)(?::\d+)? = \"?([\w.]+)\"?(.*)$")
 _DEFINED = re.compile(r"(%[\w$.-]+)(?=:\s|\s=\s)")
@@ -27,7 +29,7 @@ _ALIAS = re.compile(r"^(#loc\d*) = loc\((.*)\)$", re.MULTILINE)
 _REFERENCE = re.compile(r"#loc\d*")
 _VALUE = re.compile(r"%[\w$.-]+")
 _SUMS = (AddFOp.NAME, SubFOp.NAME)
-_NO_PRODUCTS = op_names(AddFOp, SubFOp, DivFOp, MaximumFOp, MaxNumFOp, MinimumFOp, MinNumFOp) | {"tt.reduce"}
+_NO_PRODUCTS = op_names(AddFOp, SubFOp, DivFOp, MaximumFOp, MaxNumFOp, MinimumFOp, MinNumFOp, ReduceOp)
 _FUNCTIONS = "math."
 
 
@@ -55,7 +57,7 @@ def _sums(text: str) -> tuple[set[str], set[str], set[str]]:
             (fused if MulFOp.NAME in kinds else plain if certain else apart).add(place)
         for it in _DEFINED.findall(line):  # a name may stand for another value in each region
             made.pop(it, None)
-        if name and op != "scf.for":
+        if name and op != ForOp.NAME:
             made[name] = op
     return fused, apart, plain
 
