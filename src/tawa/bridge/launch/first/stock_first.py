@@ -118,9 +118,9 @@ class StockFirst:
 def warmup(step: Callable[[], Any], most: int = 2000) -> int:
     """Calls `step` until all kernels that it launches are compiled and have learned; returns the number of calls.
 
-    Call it before a CUDA graph is captured, and before a benchmark. Before each call the GPU is kept busy for longer than
-    the last one took: if it waited for a launch, the time measured would be that of the launch, not that of the kernel.
-    most: the largest number of calls.
+    Call it before a CUDA graph is captured, and before a benchmark. Before each call the GPU is kept busy for longer
+    than the last one took: if it waited for a launch, the time measured would be that of the launch, not that of the
+    kernel. most: the largest number of calls.
     """
     clocks = set[Clock]()
     taken_s = 0.0
