@@ -333,7 +333,7 @@ def _writers(
 
 
 def _is_read(steps: Sequence[_Step], header: int, register: int) -> bool:
-    """Whether a path from a step reads a register that no step writes before."""
-    edges = [() if step.writes >> register & 1 and step.is_sure else step.after for step in steps]
+    """Whether a path from a step reads a register that no step writes before, with a predicate or without."""
+    edges = [() if step.writes >> register & 1 else step.after for step in steps]
     reached = (steps[number] for number in _reached([header], edges))
     return any((it.reads | it.copied) >> register & 1 for it in reached)
