@@ -66,9 +66,9 @@ _MAKES_UPPER_HALVES = re.compile(r"UMOV|UIADD3\.(?:X|64)|ULOP3|R2UR")
 class _Step:
     """One instruction: its text, the registers and words that it reads, writes and drops as bits, what may follow.
 
-    copied: its sources, if it is a copy; its target then counts as written only if they are. upper: the upper halves of
-    descriptors among those it reads. sources: the registers that must hold such a half for its result to be one; None
-    if its result never is.
+    copied: its sources, if it is a copy; a part of its target then counts as written only if that of the source is.
+    upper: the upper halves of descriptors among those it reads. sources: the registers that must hold such a half for
+    its result to be one; None if its result never is.
     """
 
     text: str
@@ -244,8 +244,7 @@ def _unwritten(steps: list[_Step]) -> list[str]:
     while work:
         number = work.pop()
         step, (before_it, other) = steps[number], states[number] or (0, 0)
-        known = before_it & ~step.drops
-        known = known & ~step.writes if step.copied & ~before_it else known | step.writes
+        known = (before_it & ~step.drops | step.writes) & ~_missing(step, step.copied & ~before_it)
         kept = other & ~step.writes if step.is_sure else other
         other = kept | (step.writes if step.sources is None or step.sources & other else 0)
         for following in step.after:
@@ -260,6 +259,14 @@ def _unwritten(steps: list[_Step]) -> list[str]:
         if state is not None
         and (it.reads & ~state[0] or it.upper & state[1] or (it.text.startswith(_JUMPS) and not it.after))
     ]
+
+
+def _missing(step: _Step, unknown: int) -> int:
+    """What a copy does not write, of the registers or words that it names. unknown: the sources that nobody wrote."""
+    if not unknown or step.copied.bit_count() != step.writes.bit_count():
+        return step.writes if unknown else 0
+    apart = step.writes.bit_length() - step.copied.bit_length()
+    return unknown << apart if apart >= 0 else unknown >> -apart
 
 
 def _uncopied(steps: list[_Step]) -> list[str]:
