@@ -248,6 +248,27 @@ def test_a_loop_that_goes_on_where_another_one_ended_has_numbers_of_its_own() ->
     assert not isinstance(check_credits(protocol(in_stages(put, "on"), whole)), Refuted)
 
 
+def guarded(body: str) -> str:
+    """A part that runs if there are trips."""
+    return f"{first('ring0', 'start')}\n{compare('some', 'zero', 'n', 2)}\n{branch(body, condition='some')}"
+
+
+def test_a_loop_behind_a_guard_for_its_trips_has_the_trips_that_the_guard_asked_for() -> None:
+    """``if n > 0: for k in range(n)`` beside a consumer whose first iteration is peeled."""
+    producer = guarded(accessed(put, "", upper="n"))
+    carried = {"at": ("next", "behind", COUNT)}
+
+    def peeled(lower: str = "one") -> str:
+        rest = for_loop(get("ring0", "at", "behind"), lower=lower, carried=carried, results="%end")
+        return f"{get('ring0', 'start', 'next')}\n{rest}"
+
+    assert isinstance(check_credits(protocol(producer, guarded(peeled()))), Proved)
+    assert isinstance(check_credits(protocol(producer, f"{first('ring0', 'start')}\n{peeled()}")), Refuted)
+    assert isinstance(check_credits(protocol(producer, guarded(peeled("zero")))), Refuted)
+    twice = f"{producer}\n{for_loop('', induction='more')}"
+    assert isinstance(check_credits(protocol(twice, guarded(peeled()))), Proved)
+
+
 def in_one_order(flag: str, tag: str, access: Access, at: tuple[str, str, str], between: str = "") -> str:
     """Accesses of ring0, ring2, ring1, or of ring1, ring2, ring0; gives the counts behind them."""
 
