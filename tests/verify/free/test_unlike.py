@@ -269,6 +269,29 @@ def test_a_loop_behind_a_guard_for_its_trips_has_the_trips_that_the_guard_asked_
     assert isinstance(check_credits(protocol(twice, guarded(peeled()))), Proved)
 
 
+def conditional(body: str, least: str, number: str = "n", flag: str = "some") -> str:
+    """A part that runs if a number is more than another one."""
+    return f"{compare(flag, least, number, 2)}\n{branch(body, condition=flag)}"
+
+
+@pytest.mark.parametrize("least", ["zero", "one", "two"])
+def test_a_condition_behind_a_loop_asks_for_the_trips_that_it_had(least: str) -> None:
+    """One more put behind a loop with enough trips, which nobody gets: 2 trips and 20 are not the same state."""
+    loop = {it: f"{first('ring0', 'start')}\n{accessed(it, '', upper='n')}" for it in (put, get)}
+    more = {it: conditional(it("ring0", "end", "more"), least) for it in (put, get)}
+    producer = f"{loop[put]}\n{more[put]}"
+    assert isinstance(check_credits(protocol(producer, loop[get])), Refuted)
+    assert isinstance(check_credits(protocol(producer, f"{loop[get]}\n{more[get]}")), Proved)
+
+
+def test_a_ring_that_was_filled_and_has_no_reader_is_another_state() -> None:
+    starts = f"{first('ring0', 'start')}\n{first('ring1', 'begin')}"
+    unread = conditional(put("ring1", "begin", "behind"), "zero", "m", "other")
+    same = {it: conditional(it("ring0", "start", "next"), "zero") for it in (put, get)}
+    consumer = f"{first('ring0', 'start')}\n{same[get]}"
+    assert isinstance(check_credits(protocol(f"{starts}\n{unread}\n{same[put]}", consumer, 2)), Refuted)
+
+
 def in_one_order(flag: str, tag: str, access: Access, at: tuple[str, str, str], between: str = "") -> str:
     """Accesses of ring0, ring2, ring1, or of ring1, ring2, ring0; gives the counts behind them."""
 

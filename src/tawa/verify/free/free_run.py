@@ -177,8 +177,8 @@ class FreeRun(WalkerState):
     def _query(self, walker: Walker, site: Site, *, peeks: bool = False) -> tuple[bool | None, int]:
         """The answer to the first query of a site, and the execution number of its unknown.
 
-        peeks: for a condition. The loop that comes after it is of the same execution, if it does not start behind what
-        was asked; so is another condition that asks for an earlier trip.
+        peeks: for a condition. A site that starts before that trip, and comes after it, is of the same execution; so is
+        a loop that starts with that trip, if the answer was yes.
         """
         constant = self.questions.constant.get(site.unknown)
         if constant is not None:
@@ -193,7 +193,7 @@ class FreeRun(WalkerState):
         level = walker.marks[-1]
         mark = level.get(site.unknown) or Mark(0, -1, False)
         last, time, answer = mark.start, mark.time, None
-        if site.start > last or (site.start == last and mark.peeked and not peeks):
+        if site.start > last or (site.start == last and mark.peeked and not (mark.ended or peeks)):
             answer = False if mark.ended else None
         elif site.start == last or not mark.peeked:
             last, time = -1, mark.time + 1

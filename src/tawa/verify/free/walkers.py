@@ -135,6 +135,7 @@ class WalkerState(Machine):
                 tuple(tuple(count - it.puts for count in held) for held in it.borrowed),
                 min(it.puts, it.depth) if early else 0,
                 it.held,
+                not it.gets and it.puts > 0,  # an end with slots that nobody reads is a fault
                 *(self._renamed(it.numbers[count]) for count in _unread(it)),
             )
             for it in channels
@@ -293,7 +294,7 @@ class WalkerState(Machine):
             for depth, level in enumerate(walker.marks)
         )
         ends = tuple(
-            (it.end - it.index if it.end < ENDLESS else -1, *self._relative_cap(walker, depth))
+            (it.end - it.index if it.end < ENDLESS else -1, self._to_remember(it), *self._relative_cap(walker, depth))
             for depth, it in enumerate(walker.loops)
         )
         flight = tuple(tuple(sorted((ring, count - puts[ring]) for ring, count in it)) for it in walker.flight)
@@ -309,6 +310,10 @@ class WalkerState(Machine):
         known, _ = self.known.get((unknown, walker.nest[:depth], mark.time), (0, False))
         start = mark.start if mark.closed < 0 else mark.exact
         return mark.time, start, mark.ended, mark.stage, mark.closed < 0, mark.place - known
+
+    def _to_remember(self, loop: Iteration) -> int:
+        """The trips of a loop up to now, as far as a condition behind it asks for them."""
+        return min(loop.index + 1, self.questions.remembered.get(loop.unknown, 0))
 
     def _relative_cap(self, walker: Walker, depth: int) -> tuple[int, ...]:
         """The stage of a loop, and its iteration relative to the known trips of its cap."""
