@@ -10,7 +10,7 @@ check writes every uniform register, and every word of the stack, before it read
 of each descriptor of a wgmma comes, on every path, from instructions that can make one: constants, and sums with a
 constant or with another upper half. A register that holds something else there, such as an address in memory, is a
 stale value from an earlier use. And what a loop carries, if it is a copy of something that the loop does not change, is
-a copy of that in the first iteration, too: ptxas forgets this copy, and the first iteration reads a stale value.
+a copy of that in the first iteration, too: ptxas may leave that out, and the first iteration reads a stale value.
 
     UIADD3 UR58, UR58, -0x1, URZ                     the base of a descriptor; nothing copies it to UR10
     loop:  UIADD3 UR14, UP0, URZ, UR10, URZ; …
