@@ -164,16 +164,10 @@ _ONE_SLOT: dict[str, Any] = {"groups": 2, "form": "as_written", "operands": [{"r
 _SHARING = replace(_NARROW, BM=128, options=(plan(**_ONE_SLOT),))
 _LAGGED = replace(_SHARING, options=(plan(**_ONE_SLOT, loops=[{"behind": True}]),))
 
-
-def _added_by_groups(loops: int) -> list[dict[str, Any]]:
-    """dQ is added by the groups themselves: with 64 columns its slices are small, and a warp for them costs more."""
-    return [{"argument": "dq_desc", "loop": loop, "store_warp": False} for loop in range(loops)]
-
-
-_ADDED = replace(_SHARING, options=(plan(**_ONE_SLOT, loops=[{"behind": True}], stores=_added_by_groups(1)),))
-_ADDED_BELOW = replace(
-    _SHARING, options=(plan(**_ONE_SLOT, loops=[{"loop": 1, "behind": True}], stores=_added_by_groups(2)),)
-)
+_BY_GROUPS: dict[str, Any] = {**_ONE_SLOT, "stores": [{"store_warp": False}]}
+"""The groups add dQ themselves: with 64 columns its slices are small, and a warp for them costs more than it saves."""
+_ADDED = replace(_SHARING, options=(plan(**_BY_GROUPS, loops=[{"behind": True}]),))
+_ADDED_BELOW = replace(_SHARING, options=(plan(**_BY_GROUPS, loops=[{"loop": 1, "behind": True}]),))
 """Only the loop below the diagonal has the lag: the loop over the diagonal has few blocks."""
 _OWNED = Tile(64, 64, 8, 2, options=(plan(groups=2, split="columns", form="as_written"),), owned=True)
 """For wide heads: dK and dV of 64 keys are what the registers of two groups can hold, half of the columns each."""

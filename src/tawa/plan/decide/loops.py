@@ -12,7 +12,7 @@ from math import prod
 from tawa.analysis.loops.async_wgmma import dots_in, is_aside
 from tawa.analysis.loops.dependences import find_dependences
 from tawa.analysis.loops.loads_around import WrittenInfo
-from tawa.analysis.loops.masked_rows import find_masked_rows
+from tawa.analysis.loops.masked_rows import find_masked_rows, has_masked_rows
 from tawa.analysis.loops.prefetchable_loads import AheadLoads, bytes_ahead
 from tawa.analysis.loops.register_operands import dots_of, operands_to_keep
 from tawa.analysis.names import Name, loop_number, name_of
@@ -214,10 +214,8 @@ def choose_unrolled(module: Module, plan: Plan) -> Plan:
 
     Raises PlanError if there is no such loop.
     """
-    written = WrittenInfo.of(module)
-    for scope, num_warps in find_consumers(module):
-        loops = (loop for op in scope.walk() if (loop := ForOp.of(op)))
-        if any(find_masked_rows(it, written, num_warps) is not None for it in loops):
+    for _, num_warps in find_consumers(module):
+        if has_masked_rows(module, num_warps):
             return Plan(unrolled=num_warps in _SHARING if plan.unrolled is None else plan.unrolled)
     if plan.unrolled:
         raise PlanError("the Plan unrolls loops over masked rows, but there is none; cure: unrolled=false")

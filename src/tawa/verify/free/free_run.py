@@ -296,8 +296,7 @@ class FreeRun(WalkerState):
                 walker.marks[-1][frame.cap] = Mark(0, start + 1, True)
         else:
             capped = frame.index + 1 >= frame.end
-            most = self.questions.remembered.get(frame.unknown, 0)
-            trips = min(frame.index + 1, most) if most and not capped else -1
+            trips = -1 if capped else self._counted(frame) or -1
             self._leave(walker, Mark(frame.time, frame.end - 1 if capped else ENDLESS, not capped, trips=trips))
         walker.set_nest()
         return again

@@ -135,7 +135,7 @@ class WalkerState(Machine):
                 tuple(tuple(count - it.puts for count in held) for held in it.borrowed),
                 min(it.puts, it.depth) if early else 0,
                 it.held,
-                not it.gets and it.puts > 0,  # an end with slots that nobody reads is a fault
+                not it.gets and it.puts > 0,  # nobody reads what was put: a fault at the end of the run
                 *(self._renamed(it.numbers[count]) for count in _unread(it)),
             )
             for it in channels
@@ -294,7 +294,7 @@ class WalkerState(Machine):
             for depth, level in enumerate(walker.marks)
         )
         ends = tuple(
-            (it.end - it.index if it.end < ENDLESS else -1, self._to_remember(it), *self._relative_cap(walker, depth))
+            (it.end - it.index if it.end < ENDLESS else -1, self._counted(it), *self._relative_cap(walker, depth))
             for depth, it in enumerate(walker.loops)
         )
         flight = tuple(tuple(sorted((ring, count - puts[ring]) for ring, count in it)) for it in walker.flight)
@@ -311,8 +311,8 @@ class WalkerState(Machine):
         start = mark.start if mark.closed < 0 else mark.exact
         return mark.time, start, mark.ended, mark.stage, mark.closed < 0, mark.place - known
 
-    def _to_remember(self, loop: Iteration) -> int:
-        """The trips of a loop up to now, as far as a condition behind it asks for them."""
+    def _counted(self, loop: Iteration) -> int:
+        """The trips of a loop up to now, counted no further than a condition behind it asks; 0 if none asks."""
         return min(loop.index + 1, self.questions.remembered.get(loop.unknown, 0))
 
     def _relative_cap(self, walker: Walker, depth: int) -> tuple[int, ...]:

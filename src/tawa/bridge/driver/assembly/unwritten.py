@@ -33,6 +33,8 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tawa.bridge.driver.assembly.natural_loops import natural_loops, preceding
+
 _LABEL = re.compile(r"\s*(\.L_\w+):")
 _SECTION = re.compile(r"\s*\.section\s+\.text\.")
 _INSTRUCTION = re.compile(r"\s*/\*[0-9a-f]{4,}\*/\s+(?:@(!?U?P\w+)\s+)?([A-Z][\w.]*)(.*?);")
@@ -85,8 +87,8 @@ class _Step:
 def unwritten(sass: str) -> list[str]:
     """The instructions that read a register or a word which some path does not write, or writes with something else.
 
-    Copies that a loop carries, and that its first iteration lacks, are listed too; so are jumps without known targets,
-    because the paths behind them are unknown.
+    Also listed: a copy that a loop makes for its next iteration, but that nothing makes for the first one; and a jump
+    to an unknown place, because nobody knows the paths behind it.
     """
     found: list[str] = []
     sections: list[list[str]] = []
@@ -96,7 +98,7 @@ def unwritten(sass: str) -> list[str]:
         sections[-1].append(line)
     for lines in sections:
         steps = _steps(lines)
-        found += _unwritten(steps) + _uncopied(steps)
+        found += _unwritten(steps) + _late_copies(steps)
     return found
 
 
@@ -261,28 +263,27 @@ def _unwritten(steps: list[_Step]) -> list[str]:
     ]
 
 
-def _missing(step: _Step, unknown: int) -> int:
-    """What a copy does not write, of the registers or words that it names. unknown: the sources that nobody wrote."""
-    if not unknown or step.copied.bit_count() != step.writes.bit_count():
-        return step.writes if unknown else 0
+def _missing(step: _Step, sources: int) -> int:
+    """What a copy leaves unwritten, as bits. sources: the registers or words that it copies and that nobody wrote."""
+    if not sources or step.copied.bit_count() != step.writes.bit_count():
+        return step.writes if sources else 0
     apart = step.writes.bit_length() - step.copied.bit_length()
-    return unknown << apart if apart >= 0 else unknown >> -apart
+    return sources << apart if apart >= 0 else sources >> -apart
 
 
-def _uncopied(steps: list[_Step]) -> list[str]:
-    """Copies that loops carry, of what they do not change, into registers whose first values are other ones."""
-    before: list[list[int]] = [[] for _ in steps]
-    for number, step in enumerate(steps):
-        for following in step.after:
-            before[following].append(number)
-    found: list[str] = []
-    for header, latch in [(it, number) for number, step in enumerate(steps) for it in step.after if it <= number]:
-        body = _reached([latch], before, stop=header)
+def _late_copies(steps: list[_Step]) -> list[str]:
+    """Copies of what a loop does not change, at the end of the body, which the first iteration needs as well."""
+    if not steps:
+        return []
+    after = [it.after for it in steps]
+    before, found = preceding(after), list[str]()
+    for header, body in natural_loops(after):
         changed = functools.reduce(operator.or_, (steps[number].writes for number in body))
-        entries = [number for number in before[header] if number not in body]
         moves = {it for number in body if (it := _moved(steps[number])) is not None and not changed >> it[1] & 1}
+        latches = [number for number in before[header] if number in body]
+        entries = [number for number in before[header] if number not in body]
         for target, source in sorted(moves):
-            last = _writers(steps, [latch], before, target, stop=header)
+            last = _writers(steps, latches, before, target, header)
             if any(_moved(it) != (target, source) for it in last) or not _is_read(steps, header, target):
                 continue
             first, own = (_writers(steps, entries, before, register) for register in (target, source))
@@ -292,19 +293,11 @@ def _uncopied(steps: list[_Step]) -> list[str]:
 
 
 def _are_alike(first: list[_Step], own: list[_Step], target: int, source: int) -> bool:
-    """Whether what writes two registers gives them the same value: one is a copy of the other, or both are made alike.
-
-    first, own: what writes the target and the source.
-    """
+    """Whether a register begins a loop with the value of its source. first, own: what wrote the two."""
     if all(_moved(it) == (target, source) for it in first) or all(_moved(it) == (source, target) for it in own):
         return True
-    made, known = ({_made(it) for it in them} for them in (first, own))
-    return made == known
-
-
-def _made(step: _Step) -> str:
-    """What a step does, without the register that it writes."""
-    return re.sub(r"(?<=\s)U?R\d+", "", step.text, count=1)
+    made, known = ({re.sub(r"(?<=\s)U?R\d+", "", it.text, count=1) for it in them} for them in (first, own))
+    return made == known  # both computed in one way
 
 
 def _moved(step: _Step) -> tuple[int, int] | None:
@@ -317,30 +310,28 @@ def _bit(register: str) -> int:
     return int(register[2:]) if register.startswith("U") else _FIRST_VECTOR + int(register[1:])
 
 
-def _reached(first: Sequence[int], edges: Sequence[Sequence[int]], stop: int = -1) -> set[int]:
-    """The steps that edges lead to; those behind `stop` are left out."""
-    found, work = {stop} if stop >= 0 else set[int](), list(first)
-    while work:
-        number = work.pop()
-        if number not in found:
-            found.add(number)
-            work += edges[number]
-    return found
-
-
 def _writers(
-    steps: Sequence[_Step], first: Sequence[int], before: Sequence[Sequence[int]], register: int, stop: int = -1
+    steps: Sequence[_Step], ends: Sequence[int], before: Sequence[Sequence[int]], register: int, header: int = -1
 ) -> list[_Step]:
-    """What wrote a register last, backwards from some steps."""
+    """What wrote a register last, on the paths to some steps. header: of the loop in which the paths stay."""
     edges = [() if step.is_sure and step.writes >> register & 1 else before[n] for n, step in enumerate(steps)]
-    if stop >= 0:
-        edges[stop] = ()
-    reached = _reached(first, edges)
-    return [steps[number] for number in sorted(reached) if steps[number].writes >> register & 1]
+    if header >= 0:
+        edges[header] = ()
+    return [steps[number] for number in _reached(ends, edges) if steps[number].writes >> register & 1]
 
 
 def _is_read(steps: Sequence[_Step], header: int, register: int) -> bool:
     """Whether a path from a step reads a register that no step writes before, with a predicate or without."""
     edges = [() if step.writes >> register & 1 else step.after for step in steps]
-    reached = (steps[number] for number in _reached([header], edges))
-    return any((it.reads | it.copied) >> register & 1 for it in reached)
+    return any((steps[it].reads | steps[it].copied) >> register & 1 for it in _reached([header], edges))
+
+
+def _reached(starts: Sequence[int], edges: Sequence[Sequence[int]]) -> list[int]:
+    """The steps that edges lead to, and the starts, in order."""
+    found, work = set[int](), list(starts)
+    while work:
+        number = work.pop()
+        if number not in found:
+            found.add(number)
+            work += edges[number]
+    return sorted(found)

@@ -27,6 +27,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from tawa.bridge.driver.assembly.natural_loops import natural_loops, preceding
+
 _SUM = re.compile(r"\s*(?:add\.s64|or\.b64)\s+(%rd\d+), (%rd\d+), (-?\d+);\s*$")
 _TARGET = re.compile(r"\s*(?:@!?%p\d+\s+)?[a-z][\w.:]*\s+(?:\{([^}]*)\}|(%\w+))(?:\||,)")
 _REGISTER = re.compile(r"%rd\d+")
@@ -86,7 +88,7 @@ class _Function:
         self.lines = lines
         self.blocks = _blocks(lines)
         self.of_line = [number for number, block in enumerate(self.blocks) for _ in range(block.first, block.end)]
-        self.loops = sorted(_loops(self.blocks), key=lambda loop: len(loop[1]))
+        self.loops = sorted(natural_loops([it.after for it in self.blocks]), key=lambda loop: len(loop[1]))
 
     def placed(self) -> list[str]:
         """Its lines, with the sums moved."""
@@ -204,32 +206,6 @@ def _blocks(lines: list[str]) -> list[_Block]:
         if falls and number + 1 < len(blocks):
             block.after.append(number + 1)
         block.after = list(dict.fromkeys(block.after))
-        for after in block.after:
-            blocks[after].before.append(number)
+    for block, before in zip(blocks, preceding([it.after for it in blocks]), strict=True):
+        block.before = before
     return blocks
-
-
-def _loops(blocks: list[_Block]) -> list[tuple[int, set[int]]]:
-    """The natural loops: their first block, and their blocks."""
-    found: dict[int, set[int]] = {}
-    state = [0] * len(blocks)  # 1: on the path, 2: done
-    path = [(0, iter(blocks[0].after))]
-    state[0] = 1
-    while path:
-        block, rest = path[-1]
-        following = next(rest, None)
-        if following is None:
-            state[block] = 2
-            path.pop()
-        elif state[following] == 1:  # an edge back
-            body = found.setdefault(following, {following})
-            work = [block]
-            while work:
-                it = work.pop()
-                if it not in body:
-                    body.add(it)
-                    work += blocks[it].before
-        elif not state[following]:
-            state[following] = 1
-            path.append((following, iter(blocks[following].after)))
-    return list(found.items())
