@@ -75,7 +75,7 @@ PROBLEMS = tuple(Problem(d, S, causal) for d in (128, 64, 256) for S in (4096, 1
 ABLATED = tuple(Problem(d, 16384, False) for d in (128, 64, 256))
 WITHOUT: dict[str, dict[str, Any]] = {
     "groups that exchange": {"groups": 1, "loops": []},  # one group has no lag
-    "a warp that stores": {"stores": [{"argument": "dq_desc", "loop": 0, "store_warp": False}]},
+    "a warp that stores": {"stores": [{"store_warp": False}]},
     "waits by dataflow": {"loops": [{"stages": 0}]},
     "rows in the ring of their tile": {
         "operands": [{"argument": name, "loop": 0, "path": "pointers"} for name in ("lse_ptr", "delta_ptr")]
