@@ -73,11 +73,13 @@ def _measure(
         candidate(name)()  # makes the weights, and loads the kernels
     tell("timing")
     timings, errors = harness.time_round_robin({name: candidate(name) for name in modes}, ROUNDS)
+    captured = all(it.captured for it in timings.values())
     answer: dict[str, Any] = {
         "status": "done",
         "timings": {name: [it.median_ms, it.p10_ms, it.p90_ms] for name, it in timings.items()},
         "errors": errors,
-        "captured": all(it.captured for it in timings.values()),
+        "captured": captured,
+        "fatal": not captured,  # a capture that has failed leaves PyTorch's random numbers in it
         "apart": apart,
         "off": off,
         "kernels": verdicts,

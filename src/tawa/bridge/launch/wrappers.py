@@ -17,7 +17,7 @@ def awaiting(task: Task, inner: Callable[..., None]) -> Callable[..., None]:
 
     def launch(*args: Any) -> None:
         if not task.ended.is_set():
-            learning.awaited = task
+            learning.wait_for(task)
         inner(*args)
 
     return launch

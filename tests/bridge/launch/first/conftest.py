@@ -28,19 +28,19 @@ class FakeClock:
         self.now_ms = 0.0
         self.times_ms: dict[int, float] = {}
         self.idle = False
-        """Whether the GPU has passed each mark at once."""
+        """Whether the GPU has passed each mark at once, unless it is kept busy before it."""
         self.late = 0
         """How many more times marks are not reached."""
-        self.marks = self.busy = 0
-        self.longest_s = 0.0
-        """The longest time for which `occupy` was asked."""
+        self.marks = 0
+        self.occupied: list[float] = []
+        """When the GPU was kept busy."""
 
     def mark(self, stream: int) -> float:
         self.marks += 1
         return self.now_ms
 
     def is_reached(self, mark: float) -> bool:
-        return self.idle
+        return self.idle and mark not in self.occupied[-1:]
 
     def read_ms(self, begin: float, end: float) -> float | None:
         if self.late:
@@ -56,11 +56,7 @@ class FakeClock:
         self.late = 0
 
     def occupy(self, stream: int, seconds: float) -> None:
-        self.idle, self.busy = False, 1
-        self.longest_s = max(self.longest_s, seconds)
-
-    def release(self) -> None:
-        self.busy = 0
+        self.occupied.append(self.now_ms)
 
 
 @pytest.fixture(autouse=True)

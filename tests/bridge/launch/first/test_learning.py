@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from dataclasses import replace
 from typing import Any
 
@@ -13,9 +12,9 @@ import triton.language as tl
 
 import tawa
 from tawa.bridge.launch import added_arguments, launcher
-from tawa.bridge.launch.first.background import submit
+from tawa.bridge.launch.first.background import Task, submit
 from tawa.bridge.launch.first.elsewhere import WorkerLost
-from tawa.bridge.launch.first.learning import _MOST_IDLE
+from tawa.bridge.launch.first.learning import _MOST_IDLE, learning
 from tawa.bridge.launch.first.stock_first import StockFirst
 from tawa.bridge.launch.first.tuners import measuring
 from tawa.bridge.launch.launcher import Launcher
@@ -393,25 +392,41 @@ def test_a_warmup_waits_for_what_earlier_launches_wait_for(
     assert len(entries()) == 1 and last(gpu) == OWN
 
 
-def test_what_a_warmup_kept_busy_is_given_back(gpu: Launching, clock: FakeClock, installed: None) -> None:
-    clock.times_ms = {STOCK: 1.0, OWN: 0.9}
-    learned(gemm())
-    assert clock.busy == 0
-
-
-def test_a_warmup_keeps_the_gpu_busy_for_longer_than_a_call_takes(
+def test_a_warmup_keeps_the_gpu_busy_before_launches_that_it_would_wait_for(
     gpu: Launching, clock: FakeClock, installed: None
 ) -> None:
-    """The launch of a product is the last thing that a wrapper in Python does: what it fills must outlast that."""
-    clock.times_ms = {STOCK: 1.0, OWN: 0.9}
-    function, taken_s = gemm(), 0.02
+    """A wrapper in Python may synchronize before it launches a product."""
+    clock.times_ms, clock.idle, function = {STOCK: 1.0, OWN: 0.9}, True, gemm()
+    tawa.warmup(lambda: described_product(function))
+    tawa.wait()
+    assert len(entries()) == 1 and clock.marks == 0
 
-    def step() -> None:
-        time.sleep(taken_s)
+
+@pytest.mark.parametrize("idle", [True, False])
+def test_the_gpu_is_kept_busy_only_where_it_would_wait_in_a_warmup(
+    idle: bool, gpu: Launching, clock: FakeClock, installed: None
+) -> None:
+    clock.times_ms, clock.idle, function = {STOCK: 1.0, OWN: 0.9}, True, gemm()
+    for _ in range(20):
         described_product(function)
+        tawa.wait()
+    assert not clock.occupied
+    clock.idle = idle
+    tawa.warmup(lambda: described_product(function))
+    assert bool(clock.occupied) == idle
 
-    tawa.warmup(step)
-    assert clock.longest_s >= 1.5 * taken_s
+
+def test_a_launch_that_waits_for_nothing_hides_none_that_waits() -> None:
+    first, second, ended = Task(lambda: None), Task(lambda: None), Task(lambda: None)
+    ended.run()
+    found = type(learning)()
+    found.wait_for(None)
+    assert found.awaited is None
+    found.wait_for(ended)
+    assert found.awaited is ended, "what has ended is loaded by the next launch"
+    for task in (first, None, ended, second):
+        found.wait_for(task)
+        assert found.awaited is first
 
 
 def test_a_benchmark_of_something_else_waits_for_nothing(gpu: Launching, clock: FakeClock, installed: None) -> None:

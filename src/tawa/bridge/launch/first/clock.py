@@ -14,10 +14,25 @@ from typing import Any, Protocol
 
 _NOT_READY = 600
 _RELAXED = 2
-_SCRATCH_BYTES = 1 << 26
-_FILLED_S = 20e-6
-"""What filling it takes at least, on an H200."""
-_MOST_BUSY_S = 5e-3
+_SPIN = b"""
+.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry spin(.param .u64 nanoseconds)
+{
+    .reg .u64 %begin, %now, %wanted;
+    .reg .pred %early;
+    ld.param.u64 %wanted, [nanoseconds];
+    mov.u64 %begin, %globaltimer;
+again:
+    mov.u64 %now, %globaltimer;
+    sub.u64 %now, %now, %begin;
+    setp.lt.u64 %early, %now, %wanted;
+    @%early bra again;
+    ret;
+}
+"""
+"""One thread that waits: it leaves the caches as they are."""
 
 
 class Clock(Protocol):
@@ -44,11 +59,7 @@ class Clock(Protocol):
         ...
 
     def occupy(self, stream: int, seconds: float) -> None:
-        """Keeps a stream busy for about that time; at most `_MOST_BUSY_S`."""
-        ...
-
-    def release(self) -> None:
-        """Gives back what `occupy` needed."""
+        """Keeps a stream busy for that time. Raises OSError where CUDA refuses it."""
         ...
 
 
@@ -58,7 +69,6 @@ class EventClock:
     def __init__(self, cuda: Any) -> None:
         self.cuda = cuda
         self.free: list[Any] = []
-        self.scratch: Any = None
 
     def mark(self, stream: int) -> Any:
         """An event on a stream. Raises OSError where CUDA refuses it."""
@@ -98,20 +108,13 @@ class EventClock:
         self.cuda.cuCtxSynchronize()
 
     def occupy(self, stream: int, seconds: float) -> None:
-        """Fills memory of its own for about that time; does nothing where there is no memory left."""
-        if self.scratch is None:
-            found = ctypes.c_uint64()
-            if self.cuda.cuMemAlloc_v2(ctypes.byref(found), ctypes.c_size_t(_SCRATCH_BYTES)):
-                return
-            self.scratch = found
-        for _ in range(1 + int(min(seconds, _MOST_BUSY_S) / _FILLED_S)):
-            self.cuda.cuMemsetD8Async(self.scratch, 0, ctypes.c_size_t(_SCRATCH_BYTES), ctypes.c_void_p(stream))
-
-    def release(self) -> None:
-        """Frees that memory."""
-        if self.scratch is not None:
-            self.cuda.cuMemFree_v2(self.scratch)
-            self.scratch = None
+        """One thread waits for that time. Raises OSError where CUDA refuses it."""
+        context = ctypes.c_void_p()
+        _check(self.cuda.cuCtxGetCurrent(ctypes.byref(context)))
+        time_ns = ctypes.c_uint64(int(seconds * 1e9))
+        given = (ctypes.c_void_p * 1)(ctypes.addressof(time_ns))
+        one = (1,) * 6  # the grid, and a CTA
+        _check(self.cuda.cuLaunchKernel(_spin(context.value), *one, 0, ctypes.c_void_p(stream), given, None))
 
     @functools.cached_property
     def elapsed(self) -> Any:
@@ -131,6 +134,16 @@ def beside_captures() -> Iterator[None]:
         yield
     finally:
         cuda.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
+
+
+@functools.cache
+def _spin(context: int | None) -> Any:
+    """The kernel of one thread that waits, in the current context, which is `context`."""
+    cuda, module, function = _cuda(), ctypes.c_void_p(), ctypes.c_void_p()
+    with beside_captures():
+        _check(cuda.cuModuleLoadData(ctypes.byref(module), _SPIN))
+        _check(cuda.cuModuleGetFunction(ctypes.byref(function), module, b"spin"))
+    return function
 
 
 def _check(status: int) -> None:

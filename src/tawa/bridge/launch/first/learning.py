@@ -35,6 +35,8 @@ _log = logging.getLogger("tawa")
 
 _MOST_AHEAD = 64
 """Launches whose times are not known yet."""
+_OCCUPIED_S = 200e-6
+"""Longer than this thread takes from a mark to the launch behind it."""
 _MOST_IDLE = 4000
 """Launches in a row that the GPU has waited for: the host is the bottleneck, and what there is stays."""
 
@@ -194,7 +196,7 @@ class Learner:
         """The kernel of the next launch, and a mark before it; None: the champion, untimed."""
         if self.is_apart():
             return None, None
-        learning.unsettled, learning.stream = self.clock, stream
+        learning.unsettled = self.clock
         if not lesson.lock.acquire(blocking=False):  # another thread is at it
             return None, None
         try:
@@ -231,9 +233,16 @@ class Learner:
         return len(lesson.pending) < _MOST_AHEAD
 
     def _mark(self, lesson: Lesson, stream: int) -> Any:
-        """A mark before a launch; None if the GPU has nothing to do until then: it would wait for the host."""
+        """A mark before a launch; None if the GPU has nothing to do until then: it would wait for the host.
+
+        In a warm-up it gets something to do.
+        """
         with suppress(OSError):
             begin = self.clock.mark(stream)
+            if learning.warming_up and self.clock.is_reached(begin):
+                self.clock.forget(begin)
+                self.clock.occupy(stream, _OCCUPIED_S)
+                begin = self.clock.mark(stream)
             if not self.clock.is_reached(begin):
                 return begin
             self.clock.forget(begin)
@@ -289,14 +298,20 @@ class Learner:
 
 
 class _Learning:
-    """The last launch of a kernel that still learns, since somebody set these to None: its clock and stream.
+    """What the launches since somebody cleared it have left to learn.
 
-    awaited: what the last launch of a kernel waits for in the background.
+    awaited: what a launch waits for in the background. unsettled: the clock of the last launch of a kernel that still
+    learns. warming_up: whether `tawa.warmup` launches.
     """
 
     awaited: Task | None = None
     unsettled: Clock | None = None
-    stream: int = 0
+    warming_up: bool = False
+
+    def wait_for(self, task: Task | None) -> None:
+        """A launch waits for that; a launch before it may wait for something else, which is kept."""
+        if self.awaited is None or self.awaited.done:
+            self.awaited = task or self.awaited
 
 
 learning = _Learning()

@@ -10,17 +10,13 @@ A launch that belongs to a tuner's measurement submits nothing: of many configur
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
 from tawa.bridge.launch.first.background import Task, submit
-from tawa.bridge.launch.first.clock import Clock
 from tawa.bridge.launch.first.learning import learning
 from tawa.bridge.launch.first.tuners import is_tuning, measurement
 
-_TIMES = 2.0
-"""Of the time that the last call took, the GPU is kept busy."""
 _IN_A_ROW = 8
 """Calls without a wait."""
 
@@ -53,7 +49,7 @@ class StockFirst:
         """Launches what there is."""
         if not self.settled:
             self._look()
-            learning.awaited = self.task
+            learning.wait_for(self.task)
         ready = self.ready
         if ready is None:
             self.inner(grid_0, grid_1, grid_2, stream, function, packed, *rest)
@@ -118,32 +114,24 @@ class StockFirst:
 def warmup(step: Callable[[], Any], most: int = 2000) -> int:
     """Calls `step` until all kernels that it launches are compiled and have learned; returns the number of calls.
 
-    Call it before a CUDA graph is captured, and before a benchmark. Before each call the GPU is kept busy for longer
-    than the last one took: if it waited for a launch, the time measured would be that of the launch, not that of the
-    kernel. most: the largest number of calls.
+    Call it before a CUDA graph is captured, and before a benchmark. Where the GPU would wait for a launch that is timed,
+    it is kept busy until then: the time would otherwise be that of the launch. most: the largest number of calls.
     """
-    clocks = set[Clock]()
-    taken_s = 0.0
+    learning.warming_up = True
     try:
         for count in range(1, most + 1):
-            learning.awaited, busy, learning.unsettled = None, learning.unsettled, None
-            if busy is not None:
-                clocks.add(busy)
-                busy.occupy(learning.stream, _TIMES * taken_s)
-            start = time.perf_counter()
+            learning.awaited = learning.unsettled = None
             step()
-            taken_s = time.perf_counter() - start
-            awaited: Task | None = learning.awaited
+            awaited, unsettled = learning.awaited, learning.unsettled
             if awaited is not None and not awaited.done and not awaited.lost:
                 awaited.ended.wait()
-            elif awaited is None and learning.unsettled is None:
+            elif awaited is None and unsettled is None:
                 return count
-            elif learning.unsettled is not None and count % _IN_A_ROW == 0:
-                learning.unsettled.wait()
+            elif unsettled is not None and count % _IN_A_ROW == 0:
+                unsettled.wait()
         return most
     finally:
-        for clock in clocks:
-            clock.release()
+        learning.warming_up = False
 
 
 def wrap_do_bench(original: Callable[..., Any]) -> Callable[..., Any]:
