@@ -29,6 +29,8 @@ PLANS: Mapping[str, Mapping[str, Any]] = {
     "and rows one iteration ahead": {"form": "unpartitioned", "operands": [{"prefetched": True}], "unrolled": False},
     "and masked rows unrolled": {"form": "unpartitioned", "operands": [{"prefetched": False}], "unrolled": True},
     "as the planner decides": {"form": "unpartitioned"},
+    "and two warps": {"form": "unpartitioned", "num_warps": 2},
+    "and four warps": {"form": "unpartitioned", "num_warps": 4},
 }
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tawa.analysis.sums import fits_wgmma, fp8_dot, ordered_sum, thread_numbers
+from tawa.analysis.sums import fits_wgmma, fp8_dot, ordered_sum, other_order, thread_numbers
 from tawa.ir import Module, parse_module
 from tests.cases.programs.ttir import fold, kernel, on_registers
+
+ADDED = '%p = "arith.addf"(%l, %r) : (f32, f32) -> f32'
 
 
 def read(middle: str = "", rows: int = 128, **changed: str) -> Module:
@@ -63,3 +65,59 @@ def test_assembly_that_reads_a_threads_number_is_found(register: str) -> None:
 @pytest.mark.parametrize("text", ["popc.b32 $0, $1;", "mov.u32 $0, %smid;", "{ .reg .b32 tid; mov.b32 tid, $1; }"])
 def test_other_assembly_is_not(text: str) -> None:
     assert thread_numbers(read(on_registers(text))) is None
+
+
+def laid_out(
+    size: int, threads: tuple[int, int], warps: tuple[int, int], name: str = "tt.reduce", line: int = 7,
+    source: str = "", columns: int = 64,
+) -> str:  # fmt: skip
+    """A sum of the rows of a tile. size, threads, warps: of its layout. source: the operation that makes the tile."""
+    layout = (
+        f"#ttg.blocked<{{sizePerThread = [1, {size}], threadsPerWarp = {list(threads)}, "
+        f"warpsPerCTA = {list(warps)}, order = [1, 0]}}>"
+    )
+    text = fold(ADDED, name, line=line)
+    if source:
+        tile = "tensor<128x64xf32>"
+        made = f'%made = "{source}"(%folded, %folded) : ({tile}, {tile}) -> {tile}'
+        text = text.replace('"tt.reduce"(%folded)', '"tt.reduce"(%made)').replace("%f =", f"{made}\n%f =")
+    return text.replace("128x64xf32>", f"128x{columns}xf32, {layout}>")
+
+
+ONE_WARP = laid_out(4, (4, 8), (1, 1))
+ROWS = laid_out(4, (4, 8), (2, 1))
+
+
+def keeps(first: str, second: str) -> bool:
+    return other_order(read(first), read(second)) is None
+
+
+@pytest.mark.parametrize(
+    ("other", "same"),
+    [
+        (ROWS, True),
+        (laid_out(4, (4, 8), (8, 1)), True),
+        (laid_out(4, (4, 8), (2, 1), source="arith.subf"), True),
+        (laid_out(4, (4, 8), (2, 1), source="arith.mulf"), False),
+        (laid_out(4, (2, 16), (2, 1)), False),
+        (laid_out(2, (4, 8), (2, 1)), False),
+        (laid_out(4, (4, 8), (1, 2)), False),
+        (laid_out(4, (4, 8), (2, 1), line=8), False),
+        (laid_out(4, (4, 8), (2, 1), columns=128), False),
+        (fold(ADDED), False),
+    ],
+    ids=["rows", "more", "no product", "product", "threads", "registers", "warps", "place", "size", "no layout"],
+)
+def test_more_warps_along_other_dimensions_keep_the_order_of_a_sum(other: str, same: bool) -> None:
+    assert keeps(ONE_WARP, other) is same
+
+
+def test_a_scan_has_an_order_as_well_and_of_an_unknown_kernel_nothing_is_known() -> None:
+    first, second, columns = (laid_out(4, (4, 8), it, "tt.scan") for it in ((1, 1), (2, 1), (1, 2)))
+    assert keeps(first, second) and not keeps(first, columns)
+    assert other_order(None, read(second)) is not None and other_order(None, read()) is None
+
+
+def test_a_place_with_sums_in_two_orders_tells_nothing() -> None:
+    other = laid_out(2, (4, 8), (2, 1)).replace("%folded", "%again").replace("%f =", "%g =")
+    assert keeps(ONE_WARP, ROWS) and not keeps(f"{ONE_WARP}\n{other}", ROWS) and not keeps(ONE_WARP, f"{ROWS}\n{other}")

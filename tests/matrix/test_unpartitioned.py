@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -99,6 +100,34 @@ def test_the_bits_of_whole_and_partial_chunks_stay(rows: int, plan: Plan, num_wa
     assert output(given, lay_out(before, before.ttir)) == output(given, final(after), order)
 
 
+@pytest.mark.parametrize("wanted", WARPS)
+@pytest.mark.parametrize("num_warps", WARPS)
+@pytest.mark.parametrize(("kernel", "plan"), [(of_a_chunk, UNROLLED), (of_a_chunk, AHEAD), (decayed, NOT_AHEAD)])
+def test_the_bits_stay_with_another_number_of_warps(kernel: Any, plan: Plan, num_warps: int, wanted: int) -> None:
+    given = launch(kernel, 1, 13)
+    before, after = made(given, num_warps, replace(plan, num_warps=wanted))
+    assert after.results["ttgir"].metadata["num_warps"] == wanted
+    assert f'"ttg.num-warps" = {wanted} : i32' in after.results["ttgir"].value.text
+    assert output(given, lay_out(before, before.ttir)) == output(given, final(after), "random")
+
+
+def test_warps_that_would_add_in_another_order_are_refused() -> None:
+    wrong = r"num_warps=2 in a launch with num_warps=1: a reduction may add .* \(.*:\d+\); cure: leave num_warps out"
+    with pytest.raises(PlanError, match=wrong):
+        made(without_a_dot(3), 1, replace(NOT_AHEAD, num_warps=2))
+
+
+def test_a_number_of_warps_is_a_power_of_two() -> None:
+    with pytest.raises(PlanError, match=r"num_warps=3; cure: a power of two up to 32"):
+        made(launch(decayed), 1, replace(NOT_AHEAD, num_warps=3))
+
+
+@pytest.mark.parametrize(("launched", "tried"), [(1, [2, 4]), (2, [4]), (4, [2]), (8, [2, 4])])
+def test_launches_try_two_and_four_warps_where_a_loop_computes_with_rows(launched: int, tried: list[int]) -> None:
+    assert [it.num_warps for it in search_of(launch(decayed), launched).forms if it.num_warps] == tried
+    assert not any(it.num_warps for it in search_of(launch(one_loop), launched).forms)
+
+
 @pytest.mark.parametrize("num_warps", WARPS)
 def test_the_rows_of_a_chunk_are_unrolled_where_the_plan_says_so(num_warps: int) -> None:
     for plan in (NOT_AHEAD, UNROLLED):
@@ -117,7 +146,8 @@ def test_the_planner_unrolls_where_two_to_four_warps_share_the_code(num_warps: i
 
 
 def test_launches_that_learn_try_unrolled_rows_where_a_mask_drops_some() -> None:
-    assert UNROLLED in tried(launch(of_a_chunk), 2) and UNROLLED not in tried(launch(decayed), 2)
+    assert UNROLLED in search_of(launch(of_a_chunk), 2).forms
+    assert UNROLLED not in search_of(launch(decayed), 2).forms
 
 
 def test_a_plan_that_unrolls_masked_rows_needs_some() -> None:
@@ -267,7 +297,12 @@ def test_launches_try_rows_ahead_and_not_ahead_where_a_loop_computes_with_rows()
 
 def tried(given: Launch, num_warps: int) -> tuple[Plan, ...]:
     """The forms that a launch may try."""
+    search = search_of(given, num_warps)
+    return search.in_launches(search.space.launches[0])
+
+
+def search_of(given: Launch, num_warps: int) -> Search:
     made = front(given.kernel, given.signature(), num_warps=num_warps)
     space = Space.of(read_kernel(made.ttir, made.context), 0, (num_warps, 3, None), PlanOptions(), True)
     assert space is not None
-    return Search.of(space).in_launches(space.launches[0])
+    return Search.of(space)

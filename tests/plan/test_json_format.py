@@ -100,6 +100,7 @@ plans = st.builds(
     slot_views=one_of("shared", "own"),
     direct_stores=st.none() | st.booleans(),
     unrolled=st.none() | st.booleans(),
+    num_warps=st.none() | st.integers(1, 32),
     launches=st.none() | st.builds(
         LaunchPlan, st.none() | st.lists(names).map(tuple), one_of("predicted", "specialised", "always"),
     ),

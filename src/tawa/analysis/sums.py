@@ -13,9 +13,11 @@ from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.inline.assembly import reads_thread
 from tawa.dialects.inline.code import INLINE
 from tawa.dialects.tt import DOTS, DotOp, ReduceOp, ScanOp
-from tawa.ir import Module, Operation, TensorType, parse_type
+from tawa.ir import Module, Operation, TensorType, parse_type, source_of
+from tawa.machine.distribution import distribution_at
 from tawa.machine.machines import WGMMA
 
+Order = tuple[int, tuple[int, ...], tuple[tuple[int, ...], ...], bool]
 _FOLDS = op_names(ReduceOp, ScanOp)
 _EXACT = op_names(
     arith.MaxNumFOp, arith.MaximumFOp, arith.MinNumFOp, arith.MinimumFOp,
@@ -29,6 +31,22 @@ _FP8 = "f8"
 def ordered_sum(module: Module) -> Operation | None:
     """The first reduction or scan that rounds, so that its result depends on the order of its elements; or None."""
     return next((op for op in module.walk() if rounds(op)), None)
+
+
+def other_order(first: Module | None, second: Module) -> Operation | None:
+    """The first sum of `second` that may add its elements in another order than in `first`; or None.
+
+    The two are one kernel with layouts; sums are told apart by their places in the source. The order is that of the
+    layout along the axis: which elements a thread has, and which threads of a warp, and which warps have the others.
+    """
+    known: dict[object, set[Order | None]] = {}
+    for op in first.walk() if first is not None else ():
+        if first is not None and rounds(op):
+            known.setdefault(source_of(first, op), set()).add(_order(op))
+    for op in second.walk():
+        if rounds(op) and ((order := _order(op)) is None or known.get(source_of(second, op)) != {order}):
+            return op
+    return None
 
 
 def fp8_dot(module: Module) -> Operation | None:
@@ -53,6 +71,19 @@ def rounds(op: Operation) -> bool:
         return False
     inside = [op for region in op.regions for block in region.blocks for op in block.ops]
     return any(op.name not in _EXACT and any(it.type.startswith(_FLOATS) for it in op.results) for op in inside)
+
+
+def _order(fold: Operation) -> Order | None:
+    """The axis of a reduction or scan, the sizes of its tile, the order along the axis, and whether it adds products.
+
+    None if the order is not known. LLVM rounds a product and its sum together unless a conversion is between them.
+    """
+    view = ReduceOp.of(fold) or ScanOp(fold)
+    type, axis = view.sources[0].type, view.axis
+    found, tile = distribution_at(fold, type), parse_type(type)
+    if found is None or not isinstance(tile, TensorType):
+        return None
+    return axis, tile.shape, found.along(axis), any(arith.MulFOp.matches(it.defining_op) for it in view.sources)
 
 
 def _multiplies_fp8(op: Operation) -> bool:

@@ -45,6 +45,10 @@ class Distribution:
         """Whether each thread holds all elements along an axis of every row that it has a part of."""
         return not any(base[axis] for base in (*self.lanes, *self.warps))
 
+    def along(self, axis: int) -> tuple[tuple[int, ...], ...]:
+        """The steps along an axis of registers, of lanes and of warps: the order in which a reduction adds them up."""
+        return tuple(tuple(it[axis] for it in kind if it[axis]) for kind in (self.registers, self.lanes, self.warps))
+
     def mapped(self, change: Callable[[Base], Base]) -> Distribution:
         """The distribution of the tile with other dimensions: `change` maps the coordinates of an element."""
         return Distribution(*(tuple(map(change, bases)) for bases in (self.registers, self.lanes, self.warps)))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tawa.errors import PlanError
 from tawa.ir import Module, parse_module
 from tawa.plan import PlanOptions
-from tawa.plan.decide.warps import consumer_warps, why_not_wider, widened
+from tawa.plan.decide.warps import check_other_warps, consumer_warps, why_not_wider, widened
 from tawa.remarks import Remark
 from tests.cases.programs.ttir import fold, kernel, on_registers
 
@@ -71,3 +72,20 @@ def test_the_number_of_a_thread_means_something_else_with_more_warps_for_every_u
     for options in (PlanOptions(), LEGAL):
         remark = refusal(module, options)
         assert remark is not None and "number of a thread" in remark.reason and str(remark.location) == "kernel.py:6"
+
+
+@pytest.mark.parametrize(
+    ("module", "why"),
+    [
+        (read(on_registers("mov.u32 $0, %laneid;")), "inline assembly reads the number of a thread (kernel.py:6)"),
+        (parse_module(kernel().replace("xf16", "xf8E4M3FN")), "with fewer bits than the instructions of fewer warps"),
+    ],
+)
+def test_a_kernel_without_partitions_keeps_its_warps_where_results_depend_on_them(module: Module, why: str) -> None:
+    with pytest.raises(PlanError) as raised:
+        check_other_warps(module, 4, 2)
+    assert why in str(raised.value) and "num_warps=2 in a launch with num_warps=4" in str(raised.value)
+
+
+def test_layouts_tell_whether_a_sum_keeps_its_order_and_nothing_else_does() -> None:
+    check_other_warps(read(SUM), 4, 2)

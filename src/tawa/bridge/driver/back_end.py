@@ -25,6 +25,7 @@ from tawa.ir import parse_module as read_module
 from tawa.plan import Plan
 from tawa.plan.cost.programs import ProgramFacts
 from tawa.plan.cost.shared_use import LIMIT_BYTES, SharedUse, shared_use
+from tawa.plan.decide.warps import check_order_of_sums
 from tawa.remarks import Remark
 from tawa.transforms.lowering.convert_first import ConvertFirst
 from tawa.transforms.pipelining.hoist_conversions import HoistConversions
@@ -47,7 +48,7 @@ def through_back_end(
     A kernel without partitions goes through Triton's pipeliner too, and is rewritten behind it.
     Returns a remark that declines the kernel if it was proved, and can no longer be proved behind Triton's passes.
     Raises ProtocolError if these passes, or ours behind them, made it wrong; and PlanError for a kernel without
-    partitions that would stay stock Triton's.
+    partitions that would stay stock Triton's, or would add in another order.
     will_spill: whether the kernel is expected to spill. The stock kernel, which it is then compared with, is compiled
     at the same time.
     """
@@ -55,6 +56,8 @@ def through_back_end(
     unpartitioned = outcome.plan.form == "unpartitioned"
     metadata = dict(job.metadata)
     options = replace(job.options, num_warps=form.target.num_warps)
+    if unpartitioned:
+        metadata["num_warps"] = options.num_warps
     results: dict[str, StageResult] = {}
     with job.timed("ir_compat"):
         job.texts["installed"] = installed_text(outcome.barrier, outcome.module)
@@ -71,7 +74,7 @@ def through_back_end(
         final = read_module(print_generic(mod))
     with job.timed("conversions"):
         ahead = any(it.prefetched for it in outcome.plan.operands)
-        rewritten, done = _rewritten(job, outcome.plan, final) if unpartitioned else (False, ())
+        rewritten, done = _rewritten(job, outcome.plan, final, options.num_warps) if unpartitioned else (False, ())
         outcome = replace(outcome, remarks=(*outcome.remarks, *done))
         if unpartitioned and not (rewritten or ahead or form.changed):
             raise PlanError(
@@ -82,6 +85,8 @@ def through_back_end(
             mod = parse_module(print_module(final), job.context)
     text = without_temporary_places(str(mod))
     with job.timed("check final"):
+        if unpartitioned and options.num_warps != job.options.num_warps:
+            _check_sums(job, final, options.num_warps)
         refusal = _refused(outcome, final, text)
     if refusal is not None:
         return refusal
@@ -107,7 +112,16 @@ def through_back_end(
     return Specialised(outcome, form, spills, results, int(metadata.get("shared") or 0))
 
 
-def _rewritten(job: Job, plan: Plan, final: Module) -> tuple[bool, tuple[Remark, ...]]:
+def _check_sums(job: Job, final: Module, num_warps: int) -> None:
+    """Raises PlanError if the kernel, which has other warps than its launch, adds in another order than stock's."""
+    with job.timed("stock", ours=False), suppress(StockFailure):
+        job.stock.spilled()
+    made = job.stock.results.get("ttgir")
+    stock = read_module(print_generic(parse_module(made.value.text, job.context))) if made is not None else None
+    check_order_of_sums(stock, final, job.options.num_warps, num_warps)
+
+
+def _rewritten(job: Job, plan: Plan, final: Module, num_warps: int) -> tuple[bool, tuple[Remark, ...]]:
     """Rewrites a kernel without partitions; returns whether anything changed, and what was done.
 
     Raises ProtocolError if the program then computes something else.
@@ -115,8 +129,7 @@ def _rewritten(job: Job, plan: Plan, final: Module) -> tuple[bool, tuple[Remark,
     Tiles wait in the shared memory that is left to the CTAs of an SM: stock Triton's kernel tells how many there are.
     """
     before, facts = copy_module(final), _stock_facts(job)
-    num_warps = job.options.num_warps
-    room = facts.room(num_warps) if facts is not None else LIMIT_BYTES
+    room = facts.room(job.options.num_warps) if facts is not None else LIMIT_BYTES
     spills = stock_spills(job)
     passes: list[Pass[PassResult]] = [ParkLoads(room, late=spills), HoistConversions()]
     if plan.unrolled:

@@ -49,7 +49,7 @@ from tawa.plan.cost.shared_use import LIMIT_BYTES, SharedUse, overflow_text
 from tawa.plan.decide.launches import choose_launches, launch_plan
 from tawa.plan.decide.paths import BY_TMA, Launching
 from tawa.plan.decide.rings import Target
-from tawa.plan.decide.warps import consumer_warps, why_not_wider, widened
+from tawa.plan.decide.warps import check_other_warps, consumer_warps, why_not_wider, widened
 from tawa.plan.legality import check_met, check_unpartitioned
 from tawa.plan.plan import Form
 from tawa.plan.search.candidate import Candidate
@@ -115,8 +115,8 @@ class _Driver:
         with suppress(PlanError):  # nothing changes without partitions
             made = self._unpartitioned(Plan())
             if isinstance(made, Specialised):
-                if self.job.forecast is not None:  # launches may try other forms, too
-                    self.job.forecast = self._forecast(made.outcome.plan)
+                none_has = self.job.forecast is None  # what declined the kernel, declines every form with partitions
+                self.job.forecast = self._forecast(made.outcome.plan, partitioned=not none_has)
                 return made
         return found
 
@@ -138,9 +138,15 @@ class _Driver:
             self.job.back_end_runs += self.runs.made
 
     def _unpartitioned(self, pins: Plan) -> Specialised | Remark:
-        """The kernel without partitions, or why it cannot be used. Raises PlanError if nothing would change."""
-        num_warps = self.job.options.num_warps
+        """The kernel without partitions, or why it cannot be used.
+
+        Raises PlanError if nothing would change, or if other results would.
+        """
         check_unpartitioned(pins)
+        launched = self.job.options.num_warps
+        num_warps = pins.num_warps or launched
+        if num_warps != launched:
+            check_other_warps(self.kernel, launched, num_warps)
         flow = self._flow(read_module(self.forms.unpartitioned(num_warps)), pins.over(UNPARTITIONED_FORM))
         flow.changed = self.forms.folded
         flow.target = replace(flow.target, num_warps=num_warps, spills=stock_spills(self.job))
@@ -427,11 +433,13 @@ class _Driver:
             raise kind(use.total_bytes, LIMIT_BYTES, text)
         return Outcome(False, None, (no_space(text),))
 
-    def _forecast(self, plan: Plan | None, trial: Trial | None = None) -> dict[str, Any] | None:
+    def _forecast(
+        self, plan: Plan | None, trial: Trial | None = None, partitioned: bool = True
+    ) -> dict[str, Any] | None:
         """What launches need to choose between the forms of the kernel by prediction; None if all get this one.
 
         plan: of the specialised kernel; None for stock Triton's. trial: the one that was chosen, or declined for its
-        spills.
+        spills. partitioned: whether a form may have partitions.
         """
         request = self.request
         given = {"ours": self.launching.ours, "planned": request.plan is not None, "forced": self._forced}
@@ -444,7 +452,9 @@ class _Driver:
             tried = trial.plan if trial is not None and own is None else None
             spilled = trial.spilled if trial is not None else 0
             search = Search.of(space, options=request.options).beside(own, choice == "predicted")
-            return forecast_facts(search, spilled, tried)
+            if not partitioned:
+                search = replace(search, forms=tuple(it for it in search.forms if not it.partitioned))
+            return forecast_facts(search, spilled, tried) if search.forms or partitioned else None
 
 
 def with_remarks(outcome: Outcome, remarks: tuple[Remark, ...]) -> Outcome:

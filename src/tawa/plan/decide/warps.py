@@ -1,20 +1,26 @@
-"""The number of warps of a consumer.
+"""The number of warps of a consumer, or of a kernel without partitions.
 
 A wgmma is issued by four warps together. A launch with one or two warps gets a consumer of four; its producer is
 additional, as always. Such a kernel differs from stock Triton's: each warp has other elements of a tile, and dots use
 wgmma instead of mma.
+
+A kernel without partitions may have other warps than its launch where each sum keeps its order, which the layouts of
+both kernels tell (`tawa.analysis.sums.other_order`).
 """
 
 from __future__ import annotations
 
-from tawa.analysis.sums import fits_wgmma, fp8_dot, ordered_sum, thread_numbers
+from tawa.analysis.sums import fits_wgmma, fp8_dot, ordered_sum, other_order, thread_numbers
 from tawa.declines import NARROW_TILE, OTHER_BITS, THREAD_NUMBER
+from tawa.errors import PlanError
 from tawa.ir import Module, Operation, source_of
 from tawa.machine.machines import WGMMA
 from tawa.machine.nvidia import WARP_GROUP
 from tawa.plan.options import PlanOptions
 from tawa.remarks import Remark
 from tawa.symbolic.words import word_of
+
+_FP8 = "wgmma adds products of fp8 numbers with fewer bits than the instructions of fewer warps"
 
 
 def consumer_warps(num_warps: int) -> int:
@@ -41,6 +47,36 @@ def why_not_wider(module: Module, num_warps: int, options: PlanOptions, pinned: 
     return OTHER_BITS.remark(source_of(module, found[0]), num_warps=num_warps, why=found[1]) if found else None
 
 
+def check_other_warps(module: Module, num_warps: int, wanted: int) -> None:
+    """Raises PlanError if the results depend on the number of warps, as far as the TTIR of a kernel tells.
+
+    num_warps: of the launch. wanted: by the Plan, for the kernel without partitions.
+    """
+    if op := thread_numbers(module):
+        why = "inline assembly reads the number of a thread"
+    elif op := fp8_dot(module):
+        why = _FP8
+    else:
+        return
+    raise _other_warps(module, op, num_warps, wanted, why)
+
+
+def check_order_of_sums(stock: Module | None, form: Module, num_warps: int, wanted: int) -> None:
+    """Raises PlanError if a sum may be added in another order, as far as the final TTGIR of both kernels tells.
+
+    stock: that of stock Triton's kernel; None if Triton cannot compile it.
+    """
+    op = other_order(stock, form)
+    if op is not None:
+        raise _other_warps(form, op, num_warps, wanted, f"{word_of(op)} may add its elements in another order")
+
+
+def _other_warps(module: Module, op: Operation, num_warps: int, wanted: int, why: str) -> PlanError:
+    place = source_of(module, op)
+    at = f" ({place})" if place else ""
+    return PlanError(f"num_warps={wanted} in a launch with num_warps={num_warps}: {why}{at}; cure: leave num_warps out")
+
+
 def widened(module: Module, num_warps: int) -> Remark | None:
     """A note if the consumer has more warps than the launch."""
     if num_warps >= WARP_GROUP:
@@ -57,5 +93,5 @@ def _other_results(module: Module) -> tuple[Operation, str] | None:
     if op := ordered_sum(module):
         return op, f"{WARP_GROUP} warps add the elements of {word_of(op)} in another order"
     if op := fp8_dot(module):
-        return op, "wgmma adds products of fp8 numbers with fewer bits than the instructions of fewer warps"
+        return op, _FP8
     return None

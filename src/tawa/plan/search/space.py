@@ -52,6 +52,9 @@ AHEAD, NOT_AHEAD = (
 )
 """Without partitions, rows loaded one iteration ahead or not: which is faster depends on how many CTAs an SM has."""
 UNROLLED = replace(NOT_AHEAD, unrolled=True)
+SHARED_BY = tuple(replace(UNPARTITIONED, num_warps=it) for it in (2, 4))
+"""Without partitions, and with warps that share rows well: one alone waits for its instructions, and of eight each has
+little to do."""
 _INNER, _OUTER = "inner", "outer"
 _MMA_DEPTHS = (0, 1, 2)
 _PROGRAMS = (2, 3)
@@ -142,7 +145,8 @@ class Space:
         """A form for people."""
         if plan.form == "unpartitioned":
             ahead = ", rows ahead" * any(it.prefetched for it in plan.operands)
-            return "no partitions" + ahead + ", unrolled" * bool(plan.unrolled)
+            warps = f", {plan.num_warps} warps" if plan.num_warps else ""
+            return "no partitions" + warps + ahead + ", unrolled" * bool(plan.unrolled)
         form = "persistent" if plan.form == "persistent" else "as written"
         form += f", {plan.ctas_per_sm} CTAs an SM" if only_measured(plan) else ""
         form += ", tiles from a counter" if plan.tiles == "dynamic" else ""
@@ -178,6 +182,7 @@ class Space:
             *own,
             *_shared_forms(self, own),
             *_split_forms(self, own),
+            *(it for it in SHARED_BY if self.rows and it.num_warps != self.num_warps),
             *((AHEAD, NOT_AHEAD) if self.rows else (NOT_AHEAD,) if self.around else ()),
             *((UNROLLED,) if self.masked else ()),
         )
@@ -442,6 +447,8 @@ def _operand_bytes(workload: Workload, persistent: bool) -> tuple[int, int, int]
 def form_of(space: Space, plan: Plan) -> Plan:
     """The form of a complete Plan."""
     if plan.form == "unpartitioned":
+        if plan.num_warps:
+            return replace(UNPARTITIONED, num_warps=plan.num_warps)
         ahead = AHEAD if any(it.prefetched for it in plan.operands) else NOT_AHEAD
         return UNROLLED if plan.unrolled else ahead
     return Plan(

@@ -476,6 +476,27 @@ def test_a_kernel_that_is_declined_is_tried_without_partitions(
     assert last(gpu) > OWN and tawa.wait(0.0 if faster else None), "the next process begins with what was learned"
 
 
+def warps_of(gpu: Launching) -> int:
+    """The warps of the last launch, by what the launcher in C gets."""
+    return next(it for it in gpu.launched[-1] if isinstance(it, tuple))[0]
+
+
+def test_other_numbers_of_warps_are_tried_where_no_sum_depends_on_them(
+    gpu: Launching, clock: FakeClock, installed: None
+) -> None:
+    clock.times_ms = {STOCK: 1.0, OWN: 0.8, OWN + 1: 0.6, OWN + 2: 0.7}
+    function = triton.jit(decayed.fn)
+    tawa.warmup(lambda: rows_of_a_chunk(function))
+    tawa.wait()
+    rows_of_a_chunk(function)
+    assert last(gpu) == OWN + 1 and warps_of(gpu) == 2
+    (entry,) = entries()
+    assert entry.plan.num_warps == 2 and "2 warps" in entry.words
+    again = triton.jit(decayed.fn)
+    rows_of_a_chunk(again)
+    assert last(gpu) > OWN + 1 and warps_of(gpu) == 2, "the next process begins with what was learned"
+
+
 def test_a_kernel_without_a_dot_is_tried_if_a_loop_makes_tiles_of_rows(
     gpu: Launching, clock: FakeClock, installed: None
 ) -> None:

@@ -114,8 +114,9 @@ class StockFirst:
 def warmup(step: Callable[[], Any], most: int = 2000) -> int:
     """Calls `step` until all kernels that it launches are compiled and have learned; returns the number of calls.
 
-    Call it before a CUDA graph is captured, and before a benchmark. Where the GPU would wait for a launch that is timed,
-    it is kept busy until then: the time would otherwise be that of the launch. most: the largest number of calls.
+    Call it before a CUDA graph is captured, and before a benchmark. Where the GPU would wait for a launch that is
+    timed, it is kept busy until then: the time would otherwise be that of the launch. most: the largest number of
+    calls.
     """
     learning.warming_up = True
     try:
