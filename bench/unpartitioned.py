@@ -199,7 +199,8 @@ def _time(report: Report, name: str, launch: _Launch) -> None:
     arguments = launch.arguments
     values = [arguments[it] for it in _function(launch.kernel).arg_names]
     for warps in launch.warps:
-        case, ways, bits = {"kernel": name, "num_warps": warps}, dict[str, Any](), list[Any]()
+        case = {"kernel": name, "num_warps": warps, "date": report.about["date"]}
+        ways, bits = dict[str, Any](), list[Any]()
         for words, plan in PLANS.items():
             try:
                 made = _compiled(launch, warps, plan)
@@ -237,8 +238,9 @@ def main() -> None:
     started = [subprocess.Popen([*command, str(it), str(parts)]) for it in range(parts)]
     for it in started:
         it.wait()
-    report = Report("unpartitioned")
-    for name, launch in _wanted("cuda", given.only).items():
+    report, launches = Report("unpartitioned"), _wanted("cuda", given.only)
+    report.rows = [it for it in report.earlier_rows() if it.case["kernel"] not in launches]
+    for name, launch in launches.items():
         _time(report, name, launch)
     report.note_clocks()
     report.save()
