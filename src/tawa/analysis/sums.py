@@ -17,7 +17,7 @@ from tawa.ir import Module, Operation, TensorType, parse_type, source_of
 from tawa.machine.distribution import distribution_at
 from tawa.machine.machines import WGMMA
 
-Order = tuple[int, tuple[int, ...], tuple[tuple[int, ...], ...], bool]
+Order = tuple[int, int, tuple[tuple[int, ...], ...], bool]
 _FOLDS = op_names(ReduceOp, ScanOp)
 _EXACT = op_names(
     arith.MaxNumFOp, arith.MaximumFOp, arith.MinNumFOp, arith.MinimumFOp,
@@ -74,7 +74,7 @@ def rounds(op: Operation) -> bool:
 
 
 def _order(fold: Operation) -> Order | None:
-    """The axis of a reduction or scan, the sizes of its tile, the order along the axis, and whether it adds products.
+    """The axis of a reduction or scan, the size and the order along it, and whether it adds products.
 
     None if the order is not known. LLVM rounds a product and its sum together unless a conversion is between them.
     """
@@ -83,7 +83,7 @@ def _order(fold: Operation) -> Order | None:
     found, tile = distribution_at(fold, type), parse_type(type)
     if found is None or not isinstance(tile, TensorType):
         return None
-    return axis, tile.shape, found.along(axis), any(arith.MulFOp.matches(it.defining_op) for it in view.sources)
+    return axis, tile.shape[axis], found.along(axis), any(arith.MulFOp.matches(it.defining_op) for it in view.sources)
 
 
 def _multiplies_fp8(op: Operation) -> bool:

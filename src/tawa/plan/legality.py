@@ -94,14 +94,10 @@ def check_rings(pins: Plan, channels: Sequence[ChannelInfo], module: Module) -> 
 
 _OF_ANY_LOAD = ("loop", "ordinal", "prefetched")
 _OF_NO_PARTITION = ("form", "groups", "unrolled", "num_warps")
-_MOST_WARPS = 32
 
 
 def check_unpartitioned(plan: Plan) -> None:
-    """Raises PlanError if a Plan of a kernel without partitions has decisions about partitions, or too many warps."""
-    warps = plan.num_warps
-    if warps is not None and (warps & (warps - 1) or warps > _MOST_WARPS):
-        raise PlanError(f"num_warps={warps}; cure: a power of two up to {_MOST_WARPS}")
+    """Raises PlanError if a Plan of a kernel without partitions has decisions about partitions."""
     found = {it.name: getattr(plan, it.name) for it in declared(Plan) if it.name not in _OF_NO_PARTITION}
     said = [f"{name}={value!r}" for name, value in found.items() if value is not None]
     said += [f"groups={plan.groups}"] if (plan.groups or 1) > 1 else []
@@ -124,10 +120,10 @@ def check_plan(plan: Plan, pins: Plan, channels: Sequence[ChannelInfo], module: 
     groups, num_warps = budget.groups, budget.num_warps
     if plan.unrolled:
         raise PlanError("unrolled=True in a Plan with partitions; cure: form='unpartitioned', or leave it out")
-    if plan.num_warps is not None:
+    if plan.num_warps not in (None, together := num_warps * plan.own_groups):
         raise PlanError(
-            f"num_warps={plan.num_warps} in a Plan with partitions, which have warps each; "
-            "cure: form='unpartitioned', or leave it out"
+            f"num_warps={plan.num_warps} in a Plan whose consumers have {together} warps for a tile; "
+            f"cure: num_warps={together}, or leave it out"
         )
     if plan.form == "stock":
         raise PlanError("form='stock' in a Plan of a specialised kernel; cure: 'as_written' or 'persistent'")

@@ -92,7 +92,8 @@ class Plan:
     unit_strides: arguments that the kernel assumes to be 1; each launch is checked.
     unrolled: whether loops over the rows of a chunk, of which a mask keeps some, become straight code, in a kernel
         without partitions.
-    num_warps: the warps of a kernel without partitions, where no sum depends on them; None: those of the launch.
+    num_warps: the warps that compute, all consumer groups together, where no sum depends on them; None: those of the
+        launch, and at least four in each group.
     direct_stores: whether fp32 results that are stored through pointers, or added by relaxed atomics, leave from the
         layout of the dot, where a conversion would take shared memory from the rings.
     early_puts: E, slots of each ring that are filled before the partitions start.

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from tawa.analysis.memory.provenance import remakes_descriptors
+from tawa.analysis.sums import ordered_sum
 from tawa.bridge.driver.assembly.unwritten import is_sound
 from tawa.bridge.driver.assembly.wgmma_descriptors import place_descriptors
 from tawa.bridge.driver.data import Job, Specialised
@@ -48,7 +49,7 @@ def through_back_end(
     A kernel without partitions goes through Triton's pipeliner too, and is rewritten behind it.
     Returns a remark that declines the kernel if it was proved, and can no longer be proved behind Triton's passes.
     Raises ProtocolError if these passes, or ours behind them, made it wrong; and PlanError for a kernel without
-    partitions that would stay stock Triton's, or would add in another order.
+    partitions that would stay stock Triton's, or for one with other warps that would add in another order.
     will_spill: whether the kernel is expected to spill. The stock kernel, which it is then compared with, is compiled
     at the same time.
     """
@@ -85,8 +86,8 @@ def through_back_end(
             mod = parse_module(print_module(final), job.context)
     text = without_temporary_places(str(mod))
     with job.timed("check final"):
-        if unpartitioned and options.num_warps != job.options.num_warps:
-            _check_sums(job, final, options.num_warps)
+        if outcome.plan.num_warps not in (None, job.options.num_warps) and ordered_sum(final) is not None:
+            _check_sums(job, final, outcome.plan.num_warps)
         refusal = _refused(outcome, final, text)
     if refusal is not None:
         return refusal

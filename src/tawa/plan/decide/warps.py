@@ -1,11 +1,12 @@
-"""The number of warps of a consumer, or of a kernel without partitions.
+"""The number of warps that compute.
 
 A wgmma is issued by four warps together. A launch with one or two warps gets a consumer of four; its producer is
 additional, as always. Such a kernel differs from stock Triton's: each warp has other elements of a tile, and dots use
 wgmma instead of mma.
 
-A kernel without partitions may have other warps than its launch where each sum keeps its order, which the layouts of
-both kernels tell (`tawa.analysis.sums.other_order`).
+A Plan may ask for other warps where each sum keeps its order, which the layouts of stock Triton's kernel and of the
+specialised one tell (`tawa.analysis.sums.other_order`): two groups of four warps in a launch of four, or other warps in
+a kernel without partitions.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from tawa.plan.options import PlanOptions
 from tawa.remarks import Remark
 from tawa.symbolic.words import word_of
 
+_MOST_WARPS = 32
 _FP8 = "wgmma adds products of fp8 numbers with fewer bits than the instructions of fewer warps"
 
 
@@ -50,11 +52,13 @@ def why_not_wider(module: Module, num_warps: int, options: PlanOptions, pinned: 
 def check_other_warps(module: Module, num_warps: int, wanted: int) -> None:
     """Raises PlanError if the results depend on the number of warps, as far as the TTIR of a kernel tells.
 
-    num_warps: of the launch. wanted: by the Plan, for the kernel without partitions.
+    num_warps: of the launch. wanted: by the Plan.
     """
+    if wanted & (wanted - 1) or wanted > _MOST_WARPS:
+        raise PlanError(f"num_warps={wanted}; cure: a power of two up to {_MOST_WARPS}")
     if op := thread_numbers(module):
         why = "inline assembly reads the number of a thread"
-    elif op := fp8_dot(module):
+    elif min(num_warps, wanted) < WARP_GROUP and (op := fp8_dot(module)):
         why = _FP8
     else:
         return

@@ -148,13 +148,14 @@ class Space:
             warps = f", {plan.num_warps} warps" if plan.num_warps else ""
             return "no partitions" + warps + ahead + ", unrolled" * bool(plan.unrolled)
         form = "persistent" if plan.form == "persistent" else "as written"
-        form += f", {plan.ctas_per_sm} CTAs an SM" if only_measured(plan) else ""
+        form += f", {plan.ctas_per_sm} CTAs an SM" if _has_beside(plan) else ""
         form += ", tiles from a counter" if plan.tiles == "dynamic" else ""
         form += ", longest first" if plan.tile_order == "longest_first" else ""
         form += f", {plan.split_k} programs share a tile" if (plan.split_k or 1) > 1 else ""
         path = {True: ", TMA in place of pointers", False: ", pointers", None: ""}[self.promotes(plan)]
         of_cta = f", {plan.programs} programs in a CTA" if plan.programs > 1 else ""
-        return f"{form}, {plan.own_groups} group{'s' * (plan.own_groups > 1)}{path}{of_cta}"
+        warps = f" of {plan.num_warps // plan.own_groups} warps" if plan.num_warps else ""
+        return f"{form}, {plan.own_groups} group{'s' * (plan.own_groups > 1)}{warps}{path}{of_cta}"
 
     @cached_property
     def _programs(self) -> dict[Plan, Program]:
@@ -239,12 +240,12 @@ def _forms_of(space: Space) -> Iterator[Plan]:
     """The forms in which each program has its CTA and its tile."""
     paths = (False, True) if space.promoted else (True,) if space.by_pointers else (False,)
     rows = min((dot.rows for dot in space.workload.dots if not dot.exchanged), default=0)
-    groups = [1]
-    if space.num_warps >= 2 * WARP_GROUP and rows >= 2 * space.machine.dot.rows:
-        groups.append(2)
-    for pointers, number in product(paths, groups):
+    groups = [Plan(groups=1)]
+    if space.num_warps >= WARP_GROUP and rows >= 2 * space.machine.dot.rows:
+        groups.append(Plan(groups=2, num_warps=2 * WARP_GROUP if space.num_warps < 2 * WARP_GROUP else None))
+    for pointers, shared in product(paths, groups):
         kept = (_POINTERS,) if pointers else ()
-        yield from in_orders(space, Plan(form="as_written", groups=number, operands=kept))
+        yield from in_orders(space, replace(shared, form="as_written", operands=kept))
 
 
 def in_orders(space: Space, written: Plan) -> Iterator[Plan]:
@@ -281,7 +282,12 @@ def _most_beside(space: Space, persistent: Plan) -> int:
 
 def only_measured(form: Plan) -> bool:
     """Whether only measurements choose a form: it is not predicted well enough yet."""
-    return form.form == "unpartitioned" or (form.form == "persistent" and (form.ctas_per_sm or 1) > 1)
+    return form.form == "unpartitioned" or form.num_warps is not None or _has_beside(form)
+
+
+def _has_beside(form: Plan) -> bool:
+    """Whether several CTAs of a persistent form share an SM."""
+    return form.form == "persistent" and (form.ctas_per_sm or 1) > 1
 
 
 def _shared_forms(space: Space, forms: Sequence[Plan]) -> Iterator[Plan]:
@@ -342,7 +348,7 @@ def expected_counts(space: Space, plan: Plan) -> Counts:
     otherwise.
     """
     workload, groups, persistent = space.workload, plan.groups or 1, plan.form == "persistent"
-    warps = max(space.num_warps, WARP_GROUP) // plan.own_groups
+    warps = max(plan.num_warps or space.num_warps, WARP_GROUP) // plan.own_groups
     slot, around, once = _operand_bytes(workload, persistent)
     fill: Fill = "cp.async" if _kept_pointers(space, plan)[0] else "tma"
     rings = [ExpectedRing(_INNER, max(1, slot), fill)]
@@ -373,7 +379,7 @@ def expected_counts(space: Space, plan: Plan) -> Counts:
         outer=frozenset({_OUTER}),
         producer_registers=_producer_registers(space, plan, registers.accumulators, warps * groups),
         most_ctas=1 if many else None,
-        launch_warps=space.num_warps,
+        launch_warps=space.num_warps if plan.num_warps or space.num_warps < WARP_GROUP else 0,
         straight=straight,
     )
     return Counts(tuple(rings), budget)
@@ -456,8 +462,9 @@ def form_of(space: Space, plan: Plan) -> Plan:
         tiles="dynamic" if plan.tiles == "dynamic" else None,
         tile_order="longest_first" if plan.tile_order == "longest_first" else None,
         groups=plan.groups or 1,
+        num_warps=plan.num_warps,
         split="programs" if plan.programs > 1 else None,
         split_k=plan.split_k if (plan.split_k or 1) > 1 else None,
-        ctas_per_sm=plan.ctas_per_sm if only_measured(plan) and not is_straight(space.workload) else None,
+        ctas_per_sm=plan.ctas_per_sm if _has_beside(plan) and not is_straight(space.workload) else None,
         operands=(_POINTERS,) if space.promotes(plan) is False else (),
     )
