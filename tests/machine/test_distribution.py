@@ -16,6 +16,7 @@ from tests.support.sample import seeds
 
 ACCUMULATOR = "#ttg.nvidia_mma<{versionMajor = 3, versionMinor = 0, warpsPerCTA = [4, 1], instrShape = [16, 128, 16]}>"
 NARROW = ACCUMULATOR.replace("128", "64")
+OF_AMPERE = "#ttg.nvidia_mma<{versionMajor = 2, versionMinor = 0, warpsPerCTA = [4, 1], instrShape = [16, 8]}>"
 BY_COLUMNS = (
     "#ttg.linear<{register = [[0, 0, 1], [8, 0, 0], [0, 1, 0], [0, 2, 0], [0, 4, 0], [0, 8, 0]], "
     "lane = [[0, 0, 2], [0, 0, 4], [1, 0, 0], [2, 0, 0], [4, 0, 0]], warp = [[16, 0, 0], [32, 0, 0]], block = []}>"
@@ -92,7 +93,9 @@ def test_a_renaming_is_free_and_needs_no_shared_memory() -> None:
 
 def test_nothing_is_known_of_shared_memory_and_of_mmas_of_other_machines() -> None:
     assert distribution({}, (64, 64), "#ttg.swizzled_shared<{vec = 1}>") is None
-    assert distribution({}, (64, 64), ACCUMULATOR.replace("versionMajor = 3", "versionMajor = 2")) is None
+    for version in (1, 5):
+        assert distribution({}, (64, 64), ACCUMULATOR.replace("versionMajor = 3", f"versionMajor = {version}")) is None
+    assert distribution({"#mma": OF_AMPERE}, (64, 64), OPERAND.format(2)) is None
 
 
 # --- Triton says the same ---
@@ -107,9 +110,13 @@ def _layouts(random: random.Random) -> tuple[Any, str, list[int]]:
     columns = random.choice((8, 16, 64, 128, 256))
     mma = gluon.NVMMADistributedLayout(version=[3, 0], warps_per_cta=warps, instr_shape=[16, columns, 16])
     text = ACCUMULATOR.replace("[4, 1]", str(warps)).replace("128", str(columns))
-    kind = random.choice(("mma", "operand", "blocked", "slice"))
+    kind = random.choice(("mma", "ampere", "operand", "blocked", "slice"))
     if kind == "mma":
         return mma, text, shape
+    if kind == "ampere":
+        warps = random.choice((*map(list, ((1, 1), (2, 1), (1, 2))), warps))
+        layout = gluon.NVMMADistributedLayout(version=[2, 0], warps_per_cta=warps, instr_shape=[16, 8])
+        return layout, OF_AMPERE.replace("[4, 1]", str(warps)), shape
     if kind == "operand":
         width = random.choice((1, 2, 4))
         return gluon.DotOperandLayout(0, mma, width), _operand(text, width), shape
@@ -129,7 +136,7 @@ def _operand(parent: str, width: int) -> str:
     return f"#ttg.dot_op<{{opIdx = 0, parent = {parent}, kWidth = {width}}}>"
 
 
-@pytest.mark.parametrize("seed", seeds(60))
+@pytest.mark.parametrize("seed", seeds(80))
 def test_triton_distributes_a_tile_in_the_same_way(seed: int) -> None:
     from triton._C.libtriton import gluon_ir, ir  # pyright: ignore[reportMissingModuleSource]
 

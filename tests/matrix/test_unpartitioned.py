@@ -100,23 +100,6 @@ def test_the_bits_of_whole_and_partial_chunks_stay(rows: int, plan: Plan, num_wa
     assert output(given, lay_out(before, before.ttir)) == output(given, final(after), order)
 
 
-@pytest.mark.parametrize("wanted", WARPS)
-@pytest.mark.parametrize("num_warps", WARPS)
-@pytest.mark.parametrize(("kernel", "plan"), [(of_a_chunk, UNROLLED), (of_a_chunk, AHEAD), (decayed, NOT_AHEAD)])
-def test_the_bits_stay_with_another_number_of_warps(kernel: Any, plan: Plan, num_warps: int, wanted: int) -> None:
-    given = launch(kernel, 1, 13)
-    before, after = made(given, num_warps, replace(plan, num_warps=wanted))
-    assert after.results["ttgir"].metadata["num_warps"] == wanted
-    assert f'"ttg.num-warps" = {wanted} : i32' in after.results["ttgir"].value.text
-    assert output(given, lay_out(before, before.ttir)) == output(given, final(after), "random")
-
-
-def test_warps_that_would_add_in_another_order_are_refused() -> None:
-    wrong = r"num_warps=2 in a launch with num_warps=1: a reduction may add .* \(.*:\d+\); cure: leave num_warps out"
-    with pytest.raises(PlanError, match=wrong):
-        made(without_a_dot(3), 1, replace(NOT_AHEAD, num_warps=2))
-
-
 def test_a_number_of_warps_is_a_power_of_two() -> None:
     with pytest.raises(PlanError, match=r"num_warps=3; cure: a power of two up to 32"):
         made(launch(decayed), 1, replace(NOT_AHEAD, num_warps=3))

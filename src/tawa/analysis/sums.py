@@ -1,23 +1,36 @@
-"""Sums: operations whose result depends on the number of warps that execute the kernel.
+"""Sums, and other operations whose result depends on the number of warps that execute the kernel.
 
     tt.reduce(%p) { addf }        each thread adds its own elements, then the threads of a warp, then the warps
-    tt.reduce(%p) { maxnumf }     does not round: the same bits in every order
+    tt.reduce(%p) { maxnumf }     the same in every order
+    addf %s, (mulf %a, %b)        one rounding; two if a conversion of layouts is between the product and the sum
 
-The layout of a tile follows from the number of warps. With another number, floats are added in another order.
+The layout of a tile follows from the number of warps. With another number, floats are added in another order, and
+conversions stand elsewhere.
 """
 
 from __future__ import annotations
 
+from itertools import combinations
+
 from tawa.dialects import arith
+from tawa.dialects.builtin import GpuBarrierOp
+from tawa.dialects.changing_loads import changing_loads, roots_of
 from tawa.dialects.declare.declaration import op_names
-from tawa.dialects.inline.assembly import reads_thread
+from tawa.dialects.inline.assembly import only_registers, reads_thread
 from tawa.dialects.inline.code import INLINE
-from tawa.dialects.tt import DOTS, DotOp, ReduceOp, ScanOp
+from tawa.dialects.inline.rounding import CARRIED, SPREAD, product_reaches
+from tawa.dialects.tt import ATOMICS, DOTS, CatOp, DotOp, ReduceOp, ReshapeOp, ScanOp, StoreOp, is_relaxed
 from tawa.ir import Module, Operation, TensorType, parse_type, source_of
-from tawa.machine.distribution import distribution_at
+from tawa.machine.distribution import distribution_at, renames
 from tawa.machine.machines import WGMMA
 
-Order = tuple[int, int, tuple[tuple[int, ...], ...], bool]
+Order = tuple[object, ...]
+_SUMS = op_names(arith.AddFOp, arith.SubFOp)
+_ORDERLESS = op_names(
+    arith.AddIOp, arith.MulIOp, arith.AndIOp, arith.OrIOp, arith.XOrIOp, arith.MaxSIOp, arith.MaxUIOp, arith.MinSIOp,
+    arith.MinUIOp, arith.MaxNumFOp, arith.MaximumFOp, arith.MinNumFOp, arith.MinimumFOp,
+)  # fmt: skip
+"""Operations that combine elements to the same bits in every order."""
 _FOLDS = op_names(ReduceOp, ScanOp)
 _EXACT = op_names(
     arith.MaxNumFOp, arith.MaximumFOp, arith.MinNumFOp, arith.MinimumFOp,
@@ -29,24 +42,31 @@ _FP8 = "f8"
 
 
 def ordered_sum(module: Module) -> Operation | None:
-    """The first reduction or scan that rounds, so that its result depends on the order of its elements; or None."""
-    return next((op for op in module.walk() if rounds(op)), None)
+    """The first reduction or scan whose result depends on the order of its elements, or None."""
+    return next((op for op in module.walk() if is_ordered(op)), None)
 
 
-def other_order(first: Module | None, second: Module) -> Operation | None:
-    """The first sum of `second` that may add its elements in another order than in `first`; or None.
+def other_sum(first: Module | None, second: Module) -> Operation | None:
+    """The first sum of `second` that may give other bits than in `first`, or other bits in each thread; or None.
 
-    The two are one kernel with layouts; sums are told apart by their places in the source. The order is that of the
-    layout along the axis: which elements a thread has, and which threads of a warp, and which warps have the others.
+    The two are one kernel with layouts for other warps, as Triton's passes leave it; sums are told apart by their
+    places in the source. first: None if it is not known.
     """
-    known: dict[object, set[Order | None]] = {}
-    for op in first.walk() if first is not None else ():
-        if first is not None and rounds(op):
-            known.setdefault(source_of(first, op), set()).add(_order(op))
-    for op in second.walk():
-        if rounds(op) and ((order := _order(op)) is None or known.get(source_of(second, op)) != {order}):
-            return op
+    known = _sums_by_place(first) if first is not None else {}
+    for place, found in _sums_by_place(second).items():
+        theirs, ours = [it for _, it in known.get(place, ())], [it for _, it in found]
+        if None in ours or (ours != theirs and len({*theirs, *ours}) > 1) or not theirs:
+            return found[0][0]
     return None
+
+
+def uneven_sum(module: Module) -> Operation | None:
+    """The first reduction whose threads may have other bits of one sum, or None.
+
+    A thread without two elements of its own adds its product, unrounded, to the rounded one of another thread. Which
+    thread's result is used then decides, and a conversion of layouts decides that.
+    """
+    return next((op for op in module.walk() if is_ordered(op) and _is_uneven(op)), None)
 
 
 def fp8_dot(module: Module) -> Operation | None:
@@ -57,6 +77,44 @@ def fp8_dot(module: Module) -> Operation | None:
 def thread_numbers(module: Module) -> Operation | None:
     """The first inline assembly that reads the number of a thread or of a warp, or a clock; or None."""
     return next((op for op in module.walk() if op.name in INLINE and reads_thread(op)), None)
+
+
+def beyond_threads(module: Module) -> Operation | None:
+    """The first inline assembly that may depend on more than the elements of its thread, or None."""
+    inline = (op for op in module.walk() if op.name in INLINE)
+    return next((op for op in inline if reads_thread(op) or not only_registers(op)), None)
+
+
+def reordered_elements(module: Module) -> Operation | None:
+    """The first tile whose elements lie in the order of a layout, except for what every order folds alike; or None."""
+    for op in module.walk():
+        if CatOp.matches(op):
+            return op
+        free = ReshapeOp.matches(op) and "allow_reorder" in {**op.properties, **op.attributes}
+        if free and not all(it.name in _FOLDS and not is_ordered(it) for it in op.result.users):
+            return op
+    return None
+
+
+def exchanged_memory(module: Module) -> Operation | None:
+    """The first access whose threads may need those of another access before it, or None.
+
+    One warp executes them one after the other, and several need a barrier, which a kernel for one warp may lack: loads
+    of what the kernel writes, atomics that order other accesses or whose result is used, and one of several stores
+    through one argument.
+    """
+    ops = list(module.walk())
+    stores = [store for op in ops if (store := StoreOp.of(op))]
+    for op in ops:
+        if op.name in ATOMICS and (not is_relaxed(op) or any(it.uses for it in op.results)):
+            return op
+    changed = changing_loads(ops)
+    if changed:
+        return changed[0]
+    if any(GpuBarrierOp.matches(op) for op in ops):
+        return None
+    pairs = combinations(stores, 2)
+    return next((two.op for one, two in pairs if roots_of(one.pointers) & roots_of(two.pointers)), None)
 
 
 def fits_wgmma(module: Module) -> bool:
@@ -73,17 +131,65 @@ def rounds(op: Operation) -> bool:
     return any(op.name not in _EXACT and any(it.type.startswith(_FLOATS) for it in op.results) for op in inside)
 
 
-def _order(fold: Operation) -> Order | None:
-    """The axis of a reduction or scan, the size and the order along it, and whether it adds products.
+def is_ordered(op: Operation) -> bool:
+    """Whether `op` is a reduction or scan whose result depends on the order of its elements.
 
-    None if the order is not known. LLVM rounds a product and its sum together unless a conversion is between them.
+    It does not if one operation combines two elements, and rounds nothing. A choice by a comparison depends on the
+    order where elements are equal or no numbers.
     """
-    view = ReduceOp.of(fold) or ScanOp(fold)
-    type, axis = view.sources[0].type, view.axis
-    found, tile = distribution_at(fold, type), parse_type(type)
-    if found is None or not isinstance(tile, TensorType):
+    if op.name not in _FOLDS:
+        return False
+    (block,) = op.regions[0].blocks
+    combine = block.ops[0]
+    alone = len(block.ops) == 2 and len(block.args) == 2 and set(combine.operands) == set(block.args)
+    return not (alone and combine.name in _ORDERLESS)
+
+
+def _sums_by_place(module: Module) -> dict[object, list[tuple[Operation, Order | None]]]:
+    """The sums of a kernel in their order, by their places, with what decides their bits."""
+    found: dict[object, list[tuple[Operation, Order | None]]] = {}
+    for op in module.walk():
+        if is_ordered(op) or (op.name in _SUMS and not _is_in_fold(op)):
+            found.setdefault((source_of(module, op), op.name), []).append((op, _order(op)))
+    return found
+
+
+def _is_in_fold(op: Operation) -> bool:
+    return any(it.name in _FOLDS for it in op.ancestors())
+
+
+def _order(op: Operation) -> Order | None:
+    """What decides the bits of a sum; None if that is not known, or if it is more than layouts.
+
+    Of a reduction or scan: the axis, its size, which registers, lanes and warps are along it, and how products reach
+    it. LLVM may unroll a loop for few warps and not for many, so nothing is known of products that a loop carries; nor
+    of sums of two products, of which LLVM rounds one: that with fewer uses.
+    """
+    fold = ReduceOp.of(op) or ScanOp.of(op)
+    reached = tuple(product_reaches(it, renames) for it in (fold.sources if fold is not None else op.operands))
+    if any(CARRIED in it for it in reached):
         return None
-    return axis, tile.shape[axis], found.along(axis), any(arith.MulFOp.matches(it.defining_op) for it in view.sources)
+    if fold is None:
+        return reached if sum(map(bool, reached)) < 2 else None
+    tile, found = parse_type(fold.sources[0].type), distribution_at(op, fold.sources[0].type)
+    if not isinstance(tile, TensorType) or found is None or _is_uneven(op) or any(SPREAD in it for it in reached):
+        return None
+    axis = fold.axis
+    along = tuple(tuple(it[axis] for it in kind if it[axis]) for kind in (found.registers, found.lanes, found.warps))
+    # Triton packs neighbours of 16 bits before it adds.
+    return axis, tile.shape[axis], along, bool(found.registers) and bool(found.registers[0][axis]), reached
+
+
+def _is_uneven(op: Operation) -> bool:
+    """Whether a reduction may leave other bits of a sum in each thread that has it."""
+    fold = ReduceOp.of(op)
+    if fold is None or not any(product_reaches(it, renames) for it in fold.sources):
+        return False
+    found = distribution_at(op, fold.sources[0].type)
+    if found is None:
+        return True
+    in_threads, between = ([it for it in kind if it[fold.axis]] for kind in (found.registers, found.lanes))
+    return bool(between) and not in_threads
 
 
 def _multiplies_fp8(op: Operation) -> bool:

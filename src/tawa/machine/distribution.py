@@ -45,10 +45,6 @@ class Distribution:
         """Whether each thread holds all elements along an axis of every row that it has a part of."""
         return not any(base[axis] for base in (*self.lanes, *self.warps))
 
-    def along(self, axis: int) -> tuple[tuple[int, ...], ...]:
-        """The steps along an axis of registers, of lanes and of warps: the order in which a reduction adds them up."""
-        return tuple(tuple(it[axis] for it in kind if it[axis]) for kind in (self.registers, self.lanes, self.warps))
-
     def mapped(self, change: Callable[[Base], Base]) -> Distribution:
         """The distribution of the tile with other dimensions: `change` maps the coordinates of an element."""
         return Distribution(*(tuple(map(change, bases)) for bases in (self.registers, self.lanes, self.warps)))
@@ -189,9 +185,12 @@ def _blocked(fields: Mapping[str, str], rank: int) -> _Tile:
 
 
 def _accumulator(fields: Mapping[str, str]) -> _Tile | None:
-    """The result of wgmma: pairs of neighbours, four threads in a row, eight rows, and again eight rows below."""
-    warps = _warps(fields)
-    if warps is None:
+    """The result of wgmma or mma: pairs of neighbours, four threads in a row, eight rows, and again eight rows below.
+
+    The warps of mma (version 2) lie along the columns first.
+    """
+    version, warps = read_int(fields["versionMajor"]), _numbers(fields["warpsPerCTA"])
+    if version not in (2, 3) or len(warps) != 2:
         return None
     tile = _Tile.empty(2)
     tile.add(tile.registers, 1, 2)
@@ -199,8 +198,8 @@ def _accumulator(fields: Mapping[str, str]) -> _Tile | None:
     tile.add(tile.lanes, 0, 8)
     tile.add(tile.registers, 0, 2)
     tile.add(tile.registers, 1, _numbers(fields["instrShape"])[1] // 8)
-    for dim, count in enumerate(warps):
-        tile.add(tile.warps, dim, count)
+    for dim in (0, 1) if version == 3 else (1, 0):
+        tile.add(tile.warps, dim, warps[dim])
     return tile
 
 
@@ -224,7 +223,7 @@ def _operand(aliases: Mapping[str, str], fields: Mapping[str, str]) -> _Tile | N
 
 
 def _warps(fields: Mapping[str, str]) -> Base | None:
-    """Warps along rows and columns of an mma layout of Hopper."""
+    """Warps along rows and columns of the result of wgmma; None for another mma."""
     hopper = read_int(fields["versionMajor"]) == 3
     warps = _numbers(fields["warpsPerCTA"])
     return warps if hopper and len(warps) == 2 else None

@@ -9,8 +9,8 @@ the barrier level (`tawa.verify.run.events`). The proof also checks that both si
 (`tawa.verify.free.proof`).
 
 A number that an atomic returns is unknown, and differs from one execution to the next. So does one that is loaded from
-memory that may change (`tawa.verify.changing_memory`), and one that a mask leaves undefined. Each is told apart from
-others by its place in the program.
+memory that may change (`tawa.dialects.changing_loads`), and one that a mask leaves undefined. Each is told
+apart from others by its place in the program.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tawa.dialects.aref import FilledOp, GetOp, PutOp
+from tawa.dialects.changing_loads import changing_loads
 from tawa.dialects.control_flow import incoming
 from tawa.dialects.declare.declaration import effects_by_name
 from tawa.dialects.scalars import width_of
@@ -26,7 +27,6 @@ from tawa.dialects.scf import CONTROL
 from tawa.dialects.tt import ATOMICS, LoadOp, SplatOp, UnsplatOp
 from tawa.dialects.ttg import LocalAllocOp, LocalDeallocOp, LocalLoadOp, LocalStoreOp, MemDescIndexOp
 from tawa.ir import Operation, Value, Worklist
-from tawa.verify.changing_memory import changing_loads
 
 
 @dataclass(frozen=True, slots=True)

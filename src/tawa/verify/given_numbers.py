@@ -66,7 +66,7 @@ class Function:
 def function_of(op: Operation, changing: Container[Operation] = ()) -> Function | None:
     """The function that `op` computes, by inline code or from tiles; None if it is not the same wherever it runs.
 
-    changing: the loads of memory that may change (`verify.changing_memory`).
+    changing: the loads of memory that may change (`changing_loads`).
     """
     if len(op.results) != 1 or op.result.type == "i1" or width_of(op.result.type) is None or not is_pure(op):
         return None

@@ -38,10 +38,11 @@ from tawa.dialects.arith import (
     constant_int,
 )
 from tawa.dialects.builtin import PoisonOp
+from tawa.dialects.changing_loads import changing_loads
 from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.effects import is_pure
 from tawa.dialects.inline.markers import RoundedProductOp, SameNumberOp
-from tawa.dialects.inline.rounding import UNROUNDED, rounds_alike
+from tawa.dialects.inline.rounding import product_reaches, rounds_alike
 from tawa.dialects.scf import CONTROL, ENDS, ForOp, IfOp
 from tawa.dialects.ttg import (
     AsyncCommitGroupOp,
@@ -52,7 +53,7 @@ from tawa.dialects.ttg import (
     LocalLoadOp,
 )
 from tawa.ir import Block, Builder, Module, Operation, TensorType, Value, ValueMap, clone_op, parse_type
-from tawa.verify.changing_memory import changing_loads
+from tawa.machine.distribution import renames
 
 _SOURCES = op_names(ConstantOp, tt.MakeRangeOp, tt.SplatOp, PoisonOp)
 _EACH = CONTROL | ENDS | _SOURCES | op_names(
@@ -375,6 +376,5 @@ def _shape(value: Value) -> object:
 
 
 def _holds_product(value: Value) -> bool:
-    """Whether a value is a product, or one that operations only choose, negate or repeat, without a conversion."""
-    op = value.defining_op
-    return MulFOp.matches(op) or (op is not None and op.name in UNROUNDED and any(map(_holds_product, op.operands)))
+    """Whether a sum with this value may be rounded together with a product."""
+    return bool(product_reaches(value, renames))

@@ -116,3 +116,40 @@ def summed(x_ptr, out_ptr, J, N: tl.constexpr):
     for j in range(J):
         total += tl.load(x_ptr + j * N + columns)
     tl.store(out_ptr + tl.arange(0, 1), tl.sum(total, 0)[None])
+
+
+@triton.jit
+def spread(q_ptr, k_ptr, g_ptr, out_ptr, J, B: tl.constexpr, N: tl.constexpr):
+    """Products of two rows are added to each row of a tile: LLVM may round a product and its sum together. No dot."""
+    columns = tl.arange(0, N)
+    tile = tl.arange(0, B)[:, None] * N + columns[None, :]
+    acc = tl.load(q_ptr + tile)
+    for j in range(J):
+        row = j * N + columns
+        acc += (tl.load(k_ptr + row).to(tl.float32) * tl.load(g_ptr + row))[None, :]
+    tl.store(out_ptr + tile, acc)
+
+
+@triton.jit
+def grown(q_ptr, k_ptr, g_ptr, out_ptr, J: tl.constexpr, B: tl.constexpr, N: tl.constexpr):
+    """A product of one iteration is what the next one adds to. No dot."""
+    columns = tl.arange(0, N)
+    tile = tl.arange(0, B)[:, None] * N + columns[None, :]
+    acc = tl.load(q_ptr + tile)
+    for j in range(J):
+        row = j * N + columns
+        acc = (acc + tl.load(k_ptr + row).to(tl.float32)[None, :]) * tl.load(g_ptr + row)[None, :]
+    tl.store(out_ptr + tile, acc)
+
+
+@triton.jit
+def weighed(q_ptr, k_ptr, g_ptr, sums_ptr, out_ptr, J, B: tl.constexpr, N: tl.constexpr):
+    """Sums of products of rows, and a tile that keeps the larger ones. No dot."""
+    rows, columns = tl.arange(0, B), tl.arange(0, N)
+    tile = rows[:, None] * N + columns[None, :]
+    q, most = tl.load(q_ptr + tile), tl.load(g_ptr + tile)
+    for j in range(J):
+        k = tl.load(k_ptr + j * N + columns).to(tl.float32)
+        tl.store(sums_ptr + rows * N + j, tl.sum(q * k[None, :], 1))
+        most = tl.where(most > k[None, :], most, k[None, :])
+    tl.store(out_ptr + tile, most)

@@ -77,8 +77,10 @@ def test_the_number_of_a_thread_means_something_else_with_more_warps_for_every_u
 @pytest.mark.parametrize(
     ("module", "why"),
     [
-        (read(on_registers("mov.u32 $0, %laneid;")), "inline assembly reads the number of a thread (kernel.py:6)"),
+        (read(on_registers("shfl.sync.bfly.b32 $0, $1, 1, 31, -1;")), "assembly may depend on more than one thread"),
+        (read(on_registers("mov.u32 $0, %laneid;")), "assembly may depend on more than one thread (kernel.py:6)"),
         (parse_module(kernel().replace("xf16", "xf8E4M3FN")), "with fewer bits than the instructions of fewer warps"),
+        (read(), "wgmma and mma add products in other ways"),
     ],
 )
 def test_a_kernel_without_partitions_keeps_its_warps_where_results_depend_on_them(module: Module, why: str) -> None:
@@ -87,5 +89,6 @@ def test_a_kernel_without_partitions_keeps_its_warps_where_results_depend_on_the
     assert why in str(raised.value) and "num_warps=2 in a launch with num_warps=4" in str(raised.value)
 
 
-def test_layouts_tell_whether_a_sum_keeps_its_order_and_nothing_else_does() -> None:
-    check_other_warps(read(SUM), 4, 2)
+def test_layouts_tell_whether_a_sum_keeps_its_order_and_whole_warp_groups_multiply_alike() -> None:
+    check_other_warps(read(SUM), 4, 8)
+    check_other_warps(read(SUM, rows=32), 4, 2)

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from tawa.analysis.memory.provenance import remakes_descriptors
-from tawa.analysis.sums import ordered_sum
+from tawa.analysis.sums import uneven_sum
+from tawa.bridge.driver.assembly.paired_products import paired_products
 from tawa.bridge.driver.assembly.unwritten import is_sound
 from tawa.bridge.driver.assembly.wgmma_descriptors import place_descriptors
 from tawa.bridge.driver.data import Job, Specialised
@@ -21,12 +22,12 @@ from tawa.bridge.triton.versions import installed_text
 from tawa.declines import REORDERED
 from tawa.errors import PlanError, ProtocolError
 from tawa.flow import Flow, Outcome
-from tawa.ir import Module, copy_module, print_module
+from tawa.ir import Module, copy_module, print_module, source_of
 from tawa.ir import parse_module as read_module
 from tawa.plan import Plan
 from tawa.plan.cost.programs import ProgramFacts
 from tawa.plan.cost.shared_use import LIMIT_BYTES, SharedUse, shared_use
-from tawa.plan.decide.warps import check_order_of_sums
+from tawa.plan.decide.warps import check_sums
 from tawa.remarks import Remark
 from tawa.transforms.lowering.convert_first import ConvertFirst
 from tawa.transforms.pipelining.hoist_conversions import HoistConversions
@@ -73,6 +74,8 @@ def through_back_end(
         mod = job.parts.back(mod, metadata, options, job.capability)
     with job.timed("read final"):
         final = read_module(print_generic(mod))
+    if outcome.plan.num_warps not in (None, job.options.num_warps):
+        _check_sums(job, final, outcome.plan.num_warps)
     with job.timed("conversions"):
         ahead = any(it.prefetched for it in outcome.plan.operands)
         rewritten, done = _rewritten(job, outcome.plan, final, options.num_warps) if unpartitioned else (False, ())
@@ -86,8 +89,6 @@ def through_back_end(
             mod = parse_module(print_module(final), job.context)
     text = without_temporary_places(str(mod))
     with job.timed("check final"):
-        if outcome.plan.num_warps not in (None, job.options.num_warps) and ordered_sum(final) is not None:
-            _check_sums(job, final, outcome.plan.num_warps)
         refusal = _refused(outcome, final, text)
     if refusal is not None:
         return refusal
@@ -106,6 +107,8 @@ def through_back_end(
             if will_spill:
                 job.stock.begin()
     job.stock.lowered()
+    if unpartitioned or outcome.plan.num_warps is not None:
+        _check_pairs(job, results, outcome.plan.num_warps)
     ptx, cubin = (results[name].value if name in results else None for name in ("ptx", "cubin"))
     spills = find_spills(ptx, cubin, options, said)
     if spills.bytes:
@@ -114,21 +117,42 @@ def through_back_end(
 
 
 def _check_sums(job: Job, final: Module, num_warps: int) -> None:
-    """Raises PlanError if the kernel, which has other warps than its launch, adds in another order than stock's."""
+    """Raises PlanError if the kernel, which has other warps than its launch, may round otherwise than stock's."""
     with job.timed("stock", ours=False), suppress(StockFailure):
         job.stock.spilled()
     made = job.stock.results.get("ttgir")
     stock = read_module(print_generic(parse_module(made.value.text, job.context))) if made is not None else None
-    check_order_of_sums(stock, final, job.options.num_warps, num_warps)
+    check_sums(stock, final, job.options.num_warps, num_warps)
+
+
+def _check_pairs(job: Job, results: dict[str, StageResult], num_warps: int | None) -> None:
+    """Raises PlanError if LLVM has paired sums of products otherwise than in stock Triton's kernel, as far as it ran.
+
+    num_warps: of the Plan. With other warps than the launch has, nothing is known of pairs.
+    """
+    if "llir" not in results or "llir" not in job.stock.results:
+        return
+    own, theirs = (paired_products(str(it["llir"].value)) for it in (results, job.stock.results))
+    if own != theirs or (own and num_warps not in (None, job.options.num_warps)):
+        raise PlanError(
+            f"{job.kernel}: LLVM pairs sums of products, and may round them otherwise than in stock Triton's kernel; "
+            "cure: leave form and num_warps out"
+        )
 
 
 def _rewritten(job: Job, plan: Plan, final: Module, num_warps: int) -> tuple[bool, tuple[Remark, ...]]:
     """Rewrites a kernel without partitions; returns whether anything changed, and what was done.
 
-    Raises ProtocolError if the program then computes something else.
+    Raises ProtocolError if the program then computes something else, and PlanError if threads differ in their sums.
 
     Tiles wait in the shared memory that is left to the CTAs of an SM: stock Triton's kernel tells how many there are.
     """
+    if (uneven := uneven_sum(final)) is not None:
+        place = source_of(final, uneven)
+        raise PlanError(
+            f"{job.kernel}: form='unpartitioned' may give other bits: threads that have the same sum of products "
+            f"round it in two ways{f' ({place})' if place else ''}; cure: leave form out"
+        )
     before, facts = copy_module(final), _stock_facts(job)
     room = facts.room(job.options.num_warps) if facts is not None else LIMIT_BYTES
     spills = stock_spills(job)

@@ -5,14 +5,24 @@ additional, as always. Such a kernel differs from stock Triton's: each warp has 
 wgmma instead of mma.
 
 A Plan may ask for other warps where each sum keeps its order, which the layouts of stock Triton's kernel and of the
-specialised one tell (`tawa.analysis.sums.other_order`): two groups of four warps in a launch of four, or other warps in
+specialised one tell (`tawa.analysis.sums.other_sum`): two groups of four warps in a launch of four, or other warps in
 a kernel without partitions.
 """
 
 from __future__ import annotations
 
-from tawa.analysis.sums import fits_wgmma, fp8_dot, ordered_sum, other_order, thread_numbers
+from tawa.analysis.sums import (
+    beyond_threads,
+    exchanged_memory,
+    fits_wgmma,
+    fp8_dot,
+    ordered_sum,
+    other_sum,
+    reordered_elements,
+    thread_numbers,
+)  # fmt: skip
 from tawa.declines import NARROW_TILE, OTHER_BITS, THREAD_NUMBER
+from tawa.dialects.tt import DOTS
 from tawa.errors import PlanError
 from tawa.ir import Module, Operation, source_of
 from tawa.machine.machines import WGMMA
@@ -56,23 +66,30 @@ def check_other_warps(module: Module, num_warps: int, wanted: int) -> None:
     """
     if wanted & (wanted - 1) or wanted > _MOST_WARPS:
         raise PlanError(f"num_warps={wanted}; cure: a power of two up to {_MOST_WARPS}")
-    if op := thread_numbers(module):
-        why = "inline assembly reads the number of a thread"
-    elif min(num_warps, wanted) < WARP_GROUP and (op := fp8_dot(module)):
+    crosses = min(num_warps, wanted) < WARP_GROUP <= max(num_warps, wanted)
+    if op := beyond_threads(module):
+        why = "inline assembly may depend on more than one thread"
+    elif op := reordered_elements(module):
+        why = "the order of its elements is that of a layout"
+    elif op := exchanged_memory(module):
+        why = "threads may need what others access in memory"
+    elif crosses and (op := fp8_dot(module)):
         why = _FP8
+    elif crosses and fits_wgmma(module):
+        op, why = next(it for it in module.walk() if it.name in DOTS), "wgmma and mma add products in other ways"
     else:
         return
     raise _other_warps(module, op, num_warps, wanted, why)
 
 
-def check_order_of_sums(stock: Module | None, form: Module, num_warps: int, wanted: int) -> None:
-    """Raises PlanError if a sum may be added in another order, as far as the final TTGIR of both kernels tells.
+def check_sums(stock: Module | None, form: Module, num_warps: int, wanted: int) -> None:
+    """Raises PlanError if a sum may give other bits, as far as the final TTGIR of both kernels tells.
 
     stock: that of stock Triton's kernel; None if Triton cannot compile it.
     """
-    op = other_order(stock, form)
+    op = other_sum(stock, form)
     if op is not None:
-        raise _other_warps(form, op, num_warps, wanted, f"{word_of(op)} may add its elements in another order")
+        raise _other_warps(form, op, num_warps, wanted, "a sum may round otherwise, or in another order")
 
 
 def _other_warps(module: Module, op: Operation, num_warps: int, wanted: int, why: str) -> PlanError:

@@ -17,7 +17,7 @@ from tawa.ir import Block, Operation, Value
 
 _ADDRESSES = ("!tt.ptr", "!tt.tensordesc")
 
-_Root = tuple[Value, bool]
+Root = tuple[Value, bool]
 """An argument, or a value of unknown origin; and whether an address is loaded from its memory."""
 
 
@@ -27,19 +27,19 @@ def changing_loads(ops: Iterable[Operation]) -> list[Operation]:
     loads = [load for op in every if (load := LoadOp.of(op))]
     if not loads:
         return []
-    written: set[_Root] = set()
+    written: set[Root] = set()
     for op in every:
         for effect in effects_by_name(op.name) if not op.regions else ():
             if effect.kind == "write" and effect.space == "global" and (address := address_of(op, effect)) is not None:
-                written |= _roots(address)
-    return [load.op for load in loads if load.volatile or (written and written & _roots(load.pointers))]
+                written |= roots_of(address)
+    return [load.op for load in loads if load.volatile or (written and written & roots_of(load.pointers))]
 
 
-def _roots(address: Value) -> set[_Root]:
+def roots_of(address: Value) -> set[Root]:
     """What an address, a tile of addresses or a descriptor is derived from."""
-    roots: set[_Root] = set()
-    seen: set[_Root] = set()
-    work: list[_Root] = [(address, False)]
+    roots: set[Root] = set()
+    seen: set[Root] = set()
+    work: list[Root] = [(address, False)]
     while work:
         value, behind = work.pop()
         if (value, behind) in seen:

@@ -1,0 +1,130 @@
+"""Other warps than the launch's: only where stock Triton's kernel, which is compiled for that, has the same sums."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tawa.bridge.driver.compile import compile_kernel
+from tawa.bridge.driver.request import Request
+from tawa.bridge.triton.read_module import read_levels
+from tawa.errors import PlanError
+from tawa.plan import Plan
+from tawa.plan.search.space import NOT_AHEAD
+from tests.cases.attention.builders import forward_case
+from tests.cases.case import Specimen
+from tests.cases.gemm.cases import find
+from tests.cases.simulated import orders_with_other_bits, simulated, unspecialised
+from tests.cases.small.row_kernels import decayed, grown, of_a_chunk, scored, spread, weighed
+from tests.matrix.compiling import signature
+from tests.matrix.promoting import Launch
+
+TWO_GROUPS = Plan(groups=2, num_warps=8)
+
+
+def launch(kernel: Any, rows: int, columns: int) -> Launch:
+    """A launch of a kernel that computes with rows; nothing is run."""
+    half, single = np.zeros(1, np.float16), np.zeros(1, np.float32)
+    arguments: dict[str, Any] = {"q_ptr": single, "k_ptr": half, "g_ptr": single, "sums_ptr": single, "out_ptr": single}
+    arguments |= {"a_ptr": single, "T": 1, "J": 4}
+    known = {"J": 8} if kernel is grown else {}
+    taken = {name: it for name, it in arguments.items() if name in kernel.arg_names and name not in known}
+    return Launch(kernel, taken, {**known, "B": rows, "N": columns}, (1,), told=False)
+
+
+def compiled(given: Launch, launched: int, wanted: int | None) -> Any:
+    request = Request(plan=replace(NOT_AHEAD, num_warps=wanted))
+    return compile_kernel(given.kernel, given.signature(), request, num_warps=launched, num_stages=3)
+
+
+@pytest.mark.usefixtures("without_ptx")
+@pytest.mark.parametrize(
+    ("kernel", "shape", "launched", "wanted"),
+    [
+        (spread, (16, 64), 1, 2), (spread, (32, 128), 2, 4), (weighed, (16, 64), 1, 4), (scored, (16, 64), 8, 2),
+        (decayed, (16, 64), 1, 4), (of_a_chunk, (16, 64), 1, 2),
+    ],
+)  # fmt: skip
+def test_a_kernel_gets_other_warps_where_layouts_leave_its_sums_alone(
+    kernel: Any, shape: tuple[int, int], launched: int, wanted: int
+) -> None:
+    made = compiled(launch(kernel, *shape), launched, wanted)
+    assert made.metadata.num_warps == wanted and f'"ttg.num-warps" = {wanted} : i32' in made.asm["ttgir"]
+
+
+@pytest.mark.usefixtures("without_ptx")
+@pytest.mark.parametrize(
+    ("kernel", "shape", "launched", "wanted"),
+    [(spread, (16, 64), 1, 4), (spread, (32, 128), 1, 2), (grown, (64, 256), 1, 2), (weighed, (8, 8), 2, 4)],
+    ids=["converted product", "renamed product", "carried product", "uneven sum"],
+)
+def test_it_does_not_where_a_sum_may_round_otherwise(
+    kernel: Any, shape: tuple[int, int], launched: int, wanted: int
+) -> None:
+    wrong = rf"num_warps={wanted} in a launch with num_warps={launched}: a sum may round .*:\d+\); cure: leave"
+    with pytest.raises(PlanError, match=wrong):
+        compiled(launch(kernel, *shape), launched, wanted)
+
+
+@pytest.mark.usefixtures("without_ptx")
+@pytest.mark.parametrize(
+    ("kernel", "shape", "launched", "told"),
+    [(spread, (32, 128), 1, "changes nothing"), (weighed, (8, 8), 2, "may give other bits: .* in two ways")],
+)
+def test_nor_is_a_kernel_rewritten_whose_sums_would_round_otherwise(
+    kernel: Any, shape: tuple[int, int], launched: int, told: str
+) -> None:
+    with pytest.raises(PlanError, match=told):
+        compiled(launch(kernel, *shape), launched, None)
+
+
+def specialised(case: Specimen, plan: Plan) -> Any:
+    return compile_kernel(
+        case.kernel, signature(case), Request(plan=plan), num_warps=case.num_warps, num_stages=case.num_stages
+    )
+
+
+@pytest.mark.usefixtures("without_ptx")
+@pytest.mark.parametrize(
+    "case",
+    [find("tile_fp16_nt"), find("tile_fp8e4nv_nt")],
+    ids=lambda it: it.name,
+)
+def test_a_launch_of_four_warps_gets_two_groups_of_four_with_the_same_bits(case: Specimen) -> None:
+    assert case.num_warps == 4
+    made = specialised(case, TWO_GROUPS)
+    plan = Plan.of(made.metadata.tawa["plan"])
+    assert plan.num_warps == 8 and [it.num_warps for it in plan.partitions if it.role == "consumer"] == [4, 4]
+    assert read_levels(made)
+    assert orders_with_other_bits(case, made, simulated(case, unspecialised(case, made))) == []
+
+
+@pytest.mark.usefixtures("without_ptx")
+def test_two_groups_whose_loops_carry_products_keep_the_warps_of_their_launch() -> None:
+    case = forward_case("four", dtype="bf16", dim=64, tile=(128, 64, 4))
+    with pytest.raises(PlanError, match="num_warps=8 in a launch with num_warps=4: a sum may round otherwise"):
+        specialised(case, TWO_GROUPS)
+
+
+@pytest.mark.gpu
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("name", ["tile_fp16_nn", "tile_bf16_nt", "tile_fp8e4nv_nt", "tile_fp32_nt"])
+@pytest.mark.parametrize("form", ["as_written", "persistent"])
+def test_two_groups_give_stock_tritons_bits_on_a_gpu(name: str, form: str) -> None:
+    import torch
+
+    import tawa
+    from tests.cases import launch
+
+    case = find(name).with_sizes(M=1000, N=2048, K=1536)
+    inputs, found = launch.make_tensors(case, seed=5), []
+    for plan in ({"form": "stock"}, {"form": form, "groups": 2, "num_warps": 8}):
+        kernel: Any = tawa.jit(case.kernel)
+        tensors = {key: value.clone() for key, value in inputs.items()}
+        launch.poison(case, tensors)
+        launch.launch(case, kernel, tensors, plan=plan)
+        found.append(tensors["c"].view(torch.uint8).clone())
+    assert found[0].equal(found[1])
