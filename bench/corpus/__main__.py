@@ -94,9 +94,8 @@ def _run(given: argparse.Namespace, pairs: list[tuple[Package, Entry]]) -> int:
     run = about_run(options.configs)
 
     def merged(found: Sequence[Result]) -> list[Result]:
-        again = {it.identity() for it in found}
         now = [dataclasses.replace(it, date=run["date"]) for it in found]
-        return in_order([*(it for it in before if it.identity() not in again), *now])
+        return in_order(replaced(before, now))
 
     results = runner.run(pairs, options, keep=lambda found: write(merged(found), run, about, name=name))
     if results:
@@ -121,6 +120,14 @@ def missing(pairs: Sequence[tuple[Package, Entry]], results: Sequence[Result]) -
     """The entries that have no result yet, or an incomplete one."""
     complete = {it.identity() for it in results if it.status != "skipped" and not it.message.startswith("not timed")}
     return [(package, entry) for package, entry in pairs if _identity(package, entry) not in complete]
+
+
+def replaced(before: Sequence[Result], now: Sequence[Result]) -> list[Result]:
+    """Results, of which new ones replace earlier ones; one that is right but was not timed replaces none with times."""
+    timed = {it.identity() for it in before if it.times}
+    taken = [it for it in now if it.times or it.status != "ok" or it.identity() not in timed]
+    again = {it.identity() for it in taken}
+    return [*(it for it in before if it.identity() not in again), *taken]
 
 
 def in_order(results: Sequence[Result]) -> list[Result]:

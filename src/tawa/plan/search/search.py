@@ -241,8 +241,7 @@ class Search:
         """The specialised forms that a launch may try, best prediction first, as far as they keep every sum's order.
 
         The form that is compiled already is the first among equals. Left out is what is hopeless, or clearly behind
-        the best prediction. Forms that only measurements choose come last; those without partitions and with other
-        warps than the launch have their place.
+        the best prediction. Forms that only measurements choose come last; those without partitions have their place.
         """
         found: list[tuple[Plan, Expectation]] = []
         if self.own is not None and self.program is not None:
@@ -256,7 +255,7 @@ class Search:
             near = [it for it in near if _may_pay(it[1])]
         near.sort(
             key=lambda it: (
-                only_measured(it[0]) and it[0].partitioned and not it[0].num_warps,
+                only_measured(it[0]) and it[0].partitioned,
                 it[1].own_us * (1.0 if it[0] == self.own else CLEAR),
             )
         )

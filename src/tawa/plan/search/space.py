@@ -240,12 +240,12 @@ def _forms_of(space: Space) -> Iterator[Plan]:
     """The forms in which each program has its CTA and its tile."""
     paths = (False, True) if space.promoted else (True,) if space.by_pointers else (False,)
     rows = min((dot.rows for dot in space.workload.dots if not dot.exchanged), default=0)
-    groups = [Plan(groups=1)]
-    if space.num_warps >= WARP_GROUP and rows >= 2 * space.machine.dot.rows:
-        groups.append(Plan(groups=2, num_warps=2 * WARP_GROUP if space.num_warps < 2 * WARP_GROUP else None))
-    for pointers, shared in product(paths, groups):
+    groups = [1]
+    if space.num_warps >= 2 * WARP_GROUP and rows >= 2 * space.machine.dot.rows:
+        groups.append(2)
+    for pointers, number in product(paths, groups):
         kept = (_POINTERS,) if pointers else ()
-        yield from in_orders(space, replace(shared, form="as_written", operands=kept))
+        yield from in_orders(space, Plan(form="as_written", groups=number, operands=kept))
 
 
 def in_orders(space: Space, written: Plan) -> Iterator[Plan]:
@@ -282,7 +282,7 @@ def _most_beside(space: Space, persistent: Plan) -> int:
 
 def only_measured(form: Plan) -> bool:
     """Whether only measurements choose a form: it is not predicted well enough yet."""
-    return form.form == "unpartitioned" or form.num_warps is not None or _has_beside(form)
+    return form.form == "unpartitioned" or _has_beside(form)
 
 
 def _has_beside(form: Plan) -> bool:

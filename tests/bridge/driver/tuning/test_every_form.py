@@ -70,10 +70,9 @@ def test_the_plan_of_automatic_mode_is_complete_but_for_the_choice_of_launches()
     assert measured(num_warps=4, chosen=chosen)[1].plan == CHOSEN
 
 
-def test_four_or_eight_warps_can_be_two_groups_if_the_tile_has_their_rows() -> None:
+def test_eight_warps_can_be_two_groups_if_the_tile_has_their_rows() -> None:
     assert any("2 groups" in it for it in words(num_warps=8, rows=128))
-    assert any("2 groups of 4 warps" in it for it in words(num_warps=4, rows=128))
-    assert not any("of 4 warps" in it for it in words(num_warps=8, rows=128))
+    assert not any("2 groups" in it for it in words(num_warps=4, rows=128))
     assert not any("2 groups" in it for it in words(num_warps=8, rows=64))
 
 
