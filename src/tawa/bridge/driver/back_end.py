@@ -54,8 +54,9 @@ def through_back_end(
     will_spill: whether the kernel is expected to spill. The stock kernel, which it is then compared with, is compiled
     at the same time.
     """
-    assert outcome.plan is not None
-    unpartitioned = outcome.plan.form == "unpartitioned"
+    plan = outcome.plan
+    assert plan is not None
+    unpartitioned, other_warps = plan.form == "unpartitioned", plan.num_warps not in (None, job.options.num_warps)
     metadata = dict(job.metadata)
     options = replace(job.options, num_warps=form.target.num_warps)
     if unpartitioned:
@@ -74,11 +75,11 @@ def through_back_end(
         mod = job.parts.back(mod, metadata, options, job.capability)
     with job.timed("read final"):
         final = read_module(print_generic(mod))
-    if outcome.plan.num_warps not in (None, job.options.num_warps):
-        _check_sums(job, final, outcome.plan.num_warps)
+    if other_warps:
+        _check_sums(job, final, plan.num_warps or 0)
     with job.timed("conversions"):
-        ahead = any(it.prefetched for it in outcome.plan.operands)
-        rewritten, done = _rewritten(job, outcome.plan, final, options.num_warps) if unpartitioned else (False, ())
+        ahead = any(it.prefetched for it in plan.operands)
+        rewritten, done = _rewritten(job, plan, final, options.num_warps) if unpartitioned else (False, ())
         outcome = replace(outcome, remarks=(*outcome.remarks, *done))
         if unpartitioned and not (rewritten or ahead or form.changed):
             raise PlanError(
@@ -101,14 +102,14 @@ def through_back_end(
         said = said or log.text
         results[name] = StageResult(value, dict(metadata))
         if name == "llir":
-            use = shared_use(int(metadata.get("shared") or 0), outcome.plan)
+            use = shared_use(int(metadata.get("shared") or 0), plan)
             if not use.fits():
                 return use
             if will_spill:
                 job.stock.begin()
     job.stock.lowered()
-    if unpartitioned or outcome.plan.num_warps is not None:
-        _check_pairs(job, results, outcome.plan.num_warps)
+    if unpartitioned or other_warps:
+        _check_pairs(job, results, other_warps)
     ptx, cubin = (results[name].value if name in results else None for name in ("ptx", "cubin"))
     spills = find_spills(ptx, cubin, options, said)
     if spills.bytes:
@@ -125,15 +126,15 @@ def _check_sums(job: Job, final: Module, num_warps: int) -> None:
     check_sums(stock, final, job.options.num_warps, num_warps)
 
 
-def _check_pairs(job: Job, results: dict[str, StageResult], num_warps: int | None) -> None:
+def _check_pairs(job: Job, results: dict[str, StageResult], other_warps: bool) -> None:
     """Raises PlanError if LLVM has paired sums of products otherwise than in stock Triton's kernel, as far as it ran.
 
-    num_warps: of the Plan. With other warps than the launch has, nothing is known of pairs.
+    other_warps: whether the kernel has other warps than its launch: then nothing is known of pairs.
     """
     if "llir" not in results or "llir" not in job.stock.results:
         return
     own, theirs = (paired_products(str(it["llir"].value)) for it in (results, job.stock.results))
-    if own != theirs or (own and num_warps not in (None, job.options.num_warps)):
+    if own != theirs or (own and other_warps):
         raise PlanError(
             f"{job.kernel}: LLVM pairs sums of products, and may round them otherwise than in stock Triton's kernel; "
             "cure: leave form and num_warps out"
