@@ -11,16 +11,31 @@ import pytest
 from tawa.bridge.driver.compile import compile_kernel
 from tawa.bridge.driver.request import Request
 from tawa.bridge.triton.read_module import read_levels
+from tawa.bridge.triton.structured import read_kernel
 from tawa.errors import PlanError
 from tawa.plan import Plan
+from tawa.plan.decide.warps import check_other_warps
 from tawa.plan.search.space import NOT_AHEAD
 from tests.cases.attention.builders import forward_case
 from tests.cases.case import Specimen
 from tests.cases.gemm.cases import find
 from tests.cases.simulated import orders_with_other_bits, simulated, unspecialised
-from tests.cases.small.row_kernels import decayed, grown, of_a_chunk, scored, spread, weighed
+from tests.cases.small.row_kernels import (
+    counted,
+    decayed,
+    eighths,
+    grown,
+    in_place,
+    of_a_chunk,
+    scored,
+    side_by_side,
+    spread,
+    twice,
+    weighed,
+)  # fmt: skip
 from tests.matrix.compiling import signature
 from tests.matrix.promoting import Launch
+from tests.support.fronts import front
 
 TWO_GROUPS = Plan(groups=2, num_warps=8)
 
@@ -79,6 +94,45 @@ def test_nor_is_a_kernel_rewritten_whose_sums_would_round_otherwise(
 ) -> None:
     with pytest.raises(PlanError, match=told):
         compiled(launch(kernel, *shape), launched, None)
+
+
+def test_it_does_not_where_llvm_pairs_sums_of_products() -> None:
+    with pytest.raises(PlanError, match="LLVM pairs sums of products"):
+        compiled(launch(eighths, 32, 128), 1, 2)
+
+
+FLOATS = {name: np.zeros(1, np.float32) for name in ("q_ptr", "out_ptr")}
+COUNT = {**FLOATS, "count_ptr": np.zeros(1, np.int32)}
+MEMORY = "threads may need what others access in memory"
+
+
+def ttir(kernel: Any, arguments: dict[str, Any], constants: dict[str, Any]) -> Any:
+    given = Launch(kernel, arguments, {"N": 64, **constants}, (1,), told=False)
+    made = front(given.kernel, given.signature(), num_warps=1)
+    return read_kernel(made.ttir, made.context)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "arguments", "constants", "why"),
+    [
+        (in_place, {"q_ptr": FLOATS["q_ptr"], "J": 4}, {}, MEMORY),
+        (twice, {**FLOATS, "J": 4}, {"FENCE": False}, MEMORY),
+        (twice, {**FLOATS, "J": 4}, {"FENCE": True}, ""),
+        (counted, COUNT, {"SEM": "release", "TICKET": False}, MEMORY),
+        (counted, COUNT, {"SEM": "relaxed", "TICKET": True}, MEMORY),
+        (counted, COUNT, {"SEM": "relaxed", "TICKET": False}, ""),
+        (side_by_side, FLOATS, {}, "the order of its elements is that of a layout"),
+    ],
+)
+def test_a_kernel_for_one_warp_may_lack_what_several_need(
+    kernel: Any, arguments: dict[str, Any], constants: dict[str, Any], why: str
+) -> None:
+    module = ttir(kernel, arguments, constants)
+    if not why:
+        check_other_warps(module, 1, 4)
+        return
+    with pytest.raises(PlanError, match=why):
+        check_other_warps(module, 1, 4)
 
 
 def specialised(case: Specimen, plan: Plan) -> Any:

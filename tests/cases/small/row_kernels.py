@@ -153,3 +153,51 @@ def weighed(q_ptr, k_ptr, g_ptr, sums_ptr, out_ptr, J, B: tl.constexpr, N: tl.co
         tl.store(sums_ptr + rows * N + j, tl.sum(q * k[None, :], 1))
         most = tl.where(most > k[None, :], most, k[None, :])
     tl.store(out_ptr + tile, most)
+
+
+@triton.jit
+def eighths(q_ptr, k_ptr, sums_ptr, J, B: tl.constexpr, N: tl.constexpr):
+    """Sums of eight products of rows: LLVM pairs them where a thread has many. No dot."""
+    columns = tl.arange(0, N)
+    tile = tl.arange(0, B)[:, None] * N + columns[None, :]
+    parts = tl.arange(0, B)[:, None] * (N // 8) + tl.arange(0, N // 8)[None, :]
+    q = tl.load(q_ptr + tile)
+    for j in range(J):
+        products = q * tl.load(k_ptr + j * N + columns).to(tl.float32)[None, :]
+        tl.store(sums_ptr + j * B * N + parts, tl.sum(tl.reshape(products, (B, N // 8, 8)), 2))
+
+
+@triton.jit
+def in_place(q_ptr, J, N: tl.constexpr):
+    """Rows are stored, and loaded again in another order. One warp needs no barrier between."""
+    columns = tl.arange(0, N)
+    for j in range(J):
+        tl.store(q_ptr + columns, tl.load(q_ptr + N - 1 - columns) + j)
+
+
+@triton.jit
+def twice(q_ptr, out_ptr, J, N: tl.constexpr, FENCE: tl.constexpr):
+    """Zeros are stored, and then rows over them."""
+    columns = tl.arange(0, N)
+    tl.store(out_ptr + columns, 0.0)
+    if FENCE:
+        tl.debug_barrier()
+    for j in range(J):
+        tl.store(out_ptr + N - 1 - columns, tl.load(q_ptr + j * N + columns))
+
+
+@triton.jit
+def counted(q_ptr, out_ptr, count_ptr, N: tl.constexpr, SEM: tl.constexpr, TICKET: tl.constexpr):
+    """A row is stored, and a count says so: to others, or to the program itself."""
+    columns = tl.arange(0, N)
+    tl.store(out_ptr + columns, tl.load(q_ptr + columns))
+    ticket = tl.atomic_add(count_ptr, 1, sem=SEM)
+    if TICKET:
+        tl.store(out_ptr + N + ticket, 1.0)
+
+
+@triton.jit
+def side_by_side(q_ptr, out_ptr, N: tl.constexpr):
+    """Two rows side by side, in the order of a layout."""
+    row = tl.load(q_ptr + tl.arange(0, N))
+    tl.store(out_ptr + tl.arange(0, 2 * N), tl.cat(row, row + 1, can_reorder=True))
