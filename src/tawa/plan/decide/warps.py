@@ -20,7 +20,7 @@ from tawa.analysis.sums import (
     other_sum,
     reordered_elements,
     thread_numbers,
-)  # fmt: skip
+)
 from tawa.declines import NARROW_TILE, OTHER_BITS, THREAD_NUMBER
 from tawa.dialects.tt import DOTS
 from tawa.errors import PlanError

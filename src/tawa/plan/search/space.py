@@ -53,8 +53,7 @@ AHEAD, NOT_AHEAD = (
 """Without partitions, rows loaded one iteration ahead or not: which is faster depends on how many CTAs an SM has."""
 UNROLLED = replace(NOT_AHEAD, unrolled=True)
 SHARED_BY = tuple(replace(UNPARTITIONED, num_warps=it) for it in (2, 4))
-"""Without partitions, and with warps that share rows well: one alone waits for its instructions, and of eight each has
-little to do."""
+"""Without partitions, by as many warps as share rows well (`tawa.plan.decide.loops.choose_unrolled`)."""
 _INNER, _OUTER = "inner", "outer"
 _MMA_DEPTHS = (0, 1, 2)
 _PROGRAMS = (2, 3)
@@ -148,7 +147,7 @@ class Space:
             warps = f", {plan.num_warps} warps" if plan.num_warps else ""
             return "no partitions" + warps + ahead + ", unrolled" * bool(plan.unrolled)
         form = "persistent" if plan.form == "persistent" else "as written"
-        form += f", {plan.ctas_per_sm} CTAs an SM" if _has_beside(plan) else ""
+        form += f", {plan.ctas_per_sm} CTAs an SM" if only_measured(plan) else ""
         form += ", tiles from a counter" if plan.tiles == "dynamic" else ""
         form += ", longest first" if plan.tile_order == "longest_first" else ""
         form += f", {plan.split_k} programs share a tile" if (plan.split_k or 1) > 1 else ""
@@ -282,12 +281,7 @@ def _most_beside(space: Space, persistent: Plan) -> int:
 
 def only_measured(form: Plan) -> bool:
     """Whether only measurements choose a form: it is not predicted well enough yet."""
-    return form.form == "unpartitioned" or _has_beside(form)
-
-
-def _has_beside(form: Plan) -> bool:
-    """Whether several CTAs of a persistent form share an SM."""
-    return form.form == "persistent" and (form.ctas_per_sm or 1) > 1
+    return form.form == "unpartitioned" or (form.form == "persistent" and (form.ctas_per_sm or 1) > 1)
 
 
 def _shared_forms(space: Space, forms: Sequence[Plan]) -> Iterator[Plan]:
@@ -465,6 +459,6 @@ def form_of(space: Space, plan: Plan) -> Plan:
         num_warps=plan.num_warps,
         split="programs" if plan.programs > 1 else None,
         split_k=plan.split_k if (plan.split_k or 1) > 1 else None,
-        ctas_per_sm=plan.ctas_per_sm if _has_beside(plan) and not is_straight(space.workload) else None,
+        ctas_per_sm=plan.ctas_per_sm if only_measured(plan) and not is_straight(space.workload) else None,
         operands=(_POINTERS,) if space.promotes(plan) is False else (),
     )
