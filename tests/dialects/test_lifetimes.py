@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tawa.dialects.lifetimes import freed_behind
+from tawa.dialects.memory.lifetimes import freed_behind
 from tawa.ir import Block, Module
 from tests.cases.programs.ttgir import op
 from tests.sim.small import BUFFER, ROW, kernel

@@ -14,11 +14,11 @@ from itertools import combinations
 
 from tawa.dialects import arith
 from tawa.dialects.builtin import GpuBarrierOp
-from tawa.dialects.changing_loads import changing_loads, roots_of
 from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.inline.assembly import only_registers, reads_thread
 from tawa.dialects.inline.code import INLINE
 from tawa.dialects.inline.rounding import CARRIED, SPREAD, product_reaches
+from tawa.dialects.memory.changing_loads import changing_loads, roots_of
 from tawa.dialects.tt import ATOMICS, DOTS, CatOp, DotOp, ReduceOp, ReshapeOp, ScanOp, StoreOp, is_relaxed
 from tawa.ir import Module, Operation, TensorType, parse_type, source_of
 from tawa.machine.distribution import distribution_at, renames

@@ -9,7 +9,7 @@ the barrier level (`tawa.verify.run.events`). The proof also checks that both si
 (`tawa.verify.free.proof`).
 
 A number that an atomic returns is unknown, and differs from one execution to the next. So does one that is loaded from
-memory that may change (`tawa.dialects.changing_loads`), and one that a mask leaves undefined. Each is told
+memory that may change (`tawa.dialects.memory.changing_loads`), and one that a mask leaves undefined. Each is told
 apart from others by its place in the program.
 """
 
@@ -19,9 +19,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tawa.dialects.aref import FilledOp, GetOp, PutOp
-from tawa.dialects.changing_loads import changing_loads
 from tawa.dialects.control_flow import incoming
 from tawa.dialects.declare.declaration import effects_by_name
+from tawa.dialects.memory.changing_loads import changing_loads
 from tawa.dialects.scalars import width_of
 from tawa.dialects.scf import CONTROL
 from tawa.dialects.tt import ATOMICS, LoadOp, SplatOp, UnsplatOp

@@ -38,11 +38,11 @@ from tawa.dialects.arith import (
     constant_int,
 )
 from tawa.dialects.builtin import PoisonOp
-from tawa.dialects.changing_loads import changing_loads
 from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.effects import is_pure
 from tawa.dialects.inline.markers import RoundedProductOp, SameNumberOp
 from tawa.dialects.inline.rounding import product_reaches, rounds_alike
+from tawa.dialects.memory.changing_loads import changing_loads
 from tawa.dialects.scf import CONTROL, ENDS, ForOp, IfOp
 from tawa.dialects.ttg import (
     AsyncCommitGroupOp,

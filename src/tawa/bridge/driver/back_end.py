@@ -59,8 +59,6 @@ def through_back_end(
     unpartitioned, other_warps = plan.form == "unpartitioned", plan.num_warps not in (None, job.options.num_warps)
     metadata = dict(job.metadata)
     options = replace(job.options, num_warps=form.target.num_warps)
-    if unpartitioned:
-        metadata["num_warps"] = options.num_warps
     results: dict[str, StageResult] = {}
     with job.timed("ir_compat"):
         job.texts["installed"] = installed_text(outcome.barrier, outcome.module)

@@ -109,7 +109,7 @@ class Forms:
         """The form of the kernel that a Plan asks for, with layouts; each is made once."""
         left = plan.operand(FOR_ALL).path == "pointers" and self.pins.operand(FOR_ALL).path is None
         promoted = self._promoted is not None and not left
-        key = promoted, plan.form, plan.groups or 1, plan.split, plan.num_warps
+        key = promoted, plan.form, plan.groups or 1, plan.split
         if key not in self.made:
             self.made[key] = self._lay_out(self._promoted if promoted else None, plan)
         return self.made[key]
@@ -127,8 +127,7 @@ class Forms:
 
     def _lay_out(self, base: Flow | None, plan: Plan) -> Flow:
         """Runs the TTIR lists and Triton's front half for one form. base: the kernel with promoted loads, or None."""
-        asked = {"form": plan.form, "groups": plan.groups or 1, "split": plan.split, "num_warps": plan.num_warps}
-        pins = replace(base.plan if base else self.pins, **asked)
+        pins = replace(base.plan if base else self.pins, form=plan.form, groups=plan.groups or 1, split=plan.split)
         with self.job.timed("forms"):
             flow = self.flow_of(copy_module(base.module if base else self.kernel), pins)
             if base is not None:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from tawa.dialects.lifetimes import freed_behind
+from tawa.dialects.memory.lifetimes import freed_behind
 from tawa.ir import Block, Module, Operation, Value, source_of
 from tawa.ir.locations import written_at
 from tawa.remarks import SourceLocation

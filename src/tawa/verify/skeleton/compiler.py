@@ -22,7 +22,7 @@ from tawa.dialects.aref import AcquireOp, ConsumedOp, CreateOp, GetOp, PublishOp
 from tawa.dialects.builtin import AssumeOp
 from tawa.dialects.control_flow import successor_operands
 from tawa.dialects.declare.declaration import by_name
-from tawa.dialects.lifetimes import freed_behind
+from tawa.dialects.memory.lifetimes import freed_behind
 from tawa.dialects.scalars import width_of
 from tawa.dialects.scf import CONTROL, ForOp, IfOp, WhileOp
 from tawa.dialects.tcgen05 import TCGen5MMAOp, TCGen5MMAScaledOp, dot_of

@@ -34,7 +34,7 @@ from tawa.dialects.control_flow import incoming
 from tawa.dialects.declare.declaration import by_name, op_names
 from tawa.dialects.inline.code import INLINE
 from tawa.dialects.inline.effects import acts
-from tawa.dialects.lifetimes import freed_behind, users_of
+from tawa.dialects.memory.lifetimes import freed_behind, users_of
 from tawa.dialects.scalars import evaluate, width_of, wrap
 from tawa.dialects.scf import CONTROL
 from tawa.dialects.ttg import LocalAllocOp, LocalDeallocOp, LocalLoadOp, WarpSpecializeOp
