@@ -86,7 +86,7 @@ def beyond_threads(module: Module) -> Operation | None:
 
 
 def reordered_elements(module: Module) -> Operation | None:
-    """The first tile whose elements lie in the order of a layout, except for what every order folds alike; or None."""
+    """The first tile whose elements lie in the order of a layout, or None. A fold that needs no order may follow."""
     for op in module.walk():
         if CatOp.matches(op):
             return op
@@ -135,7 +135,7 @@ def is_ordered(op: Operation) -> bool:
     """Whether `op` is a reduction or scan whose result depends on the order of its elements.
 
     It does not if one operation combines two elements, and rounds nothing. A choice by a comparison depends on the
-    order where elements are equal or no numbers.
+    order where elements are equal or NaN.
     """
     if op.name not in _FOLDS:
         return False
@@ -163,7 +163,7 @@ def _order(op: Operation) -> Order | None:
 
     Of a reduction or scan: the axis, its size, which registers, lanes and warps are along it, and how products reach
     it. LLVM may unroll a loop for few warps and not for many, so nothing is known of products that a loop carries; nor
-    of sums of two products, of which LLVM rounds one: that with fewer uses.
+    of sums of two products, of which LLVM rounds only one.
     """
     fold = ReduceOp.of(op) or ScanOp.of(op)
     reached = tuple(product_reaches(it, renames) for it in (fold.sources if fold is not None else op.operands))

@@ -17,7 +17,7 @@ _DEFINED = re.compile(r"^\s*(%[\w.]+) = (\w+)(.*)$", re.MULTILINE)
 _VALUE = re.compile(r"%[\w.]+")
 _SUMS, _PRODUCT = ("fadd", "fsub"), "fmul"
 _MOVES = ("shufflevector", "insertelement", "fneg")
-_PLACE = re.compile(r"(<2 x i32>|<\d+ x i32>|zeroinitializer|i\d+ \d+).*$")
+_PLACE = re.compile(r"(<\d+ x i32>|zeroinitializer|i\d+ \d+).*$")
 _DEEPEST = 16
 
 
