@@ -342,3 +342,18 @@ def test_results_are_in_the_order_of_the_packages() -> None:
     made = [Result(package.name, it.name, it.shape, it.backward, "ok") for it in package.entries]
     other = Result("gone", "gemm", {}, False, "ok")
     assert command.in_order([other, *reversed(made)]) == [*made, other]
+
+
+def test_a_result_that_was_not_timed_replaces_none_with_times() -> None:
+    times = {"stock": (1.0, 1.0, 1.0)}
+
+    def result(name: str, status: str = "ok", date: str = "", **more: Any) -> Result:
+        return Result("pack", name, {}, False, status, date=date, **more)
+
+    before = [result("timed", times=times), result("again", times=times), result("open"), result("wrong", times=times)]
+    now = [
+        result("timed", date="now"), result("again", times=times, date="now"), result("open", date="now"),
+        result("wrong", "wrong", "now"), result("new", date="now"),
+    ]  # fmt: skip
+    found = {it.name: it.date for it in command.replaced(before, now)}
+    assert found == {"timed": "", "again": "now", "open": "now", "wrong": "now", "new": "now"}
