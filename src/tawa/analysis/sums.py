@@ -17,11 +17,11 @@ from tawa.dialects.builtin import GpuBarrierOp
 from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.inline.assembly import only_registers, reads_thread
 from tawa.dialects.inline.code import INLINE
-from tawa.dialects.inline.rounding import CARRIED, SPREAD, product_reaches
 from tawa.dialects.memory.changing_loads import changing_loads, roots_of
 from tawa.dialects.tt import ATOMICS, DOTS, CatOp, DotOp, ReduceOp, ReshapeOp, ScanOp, StoreOp, is_relaxed
 from tawa.ir import Module, Operation, TensorType, parse_type, source_of
-from tawa.machine.distribution import distribution_at, renames
+from tawa.machine.distribution import distribution_at
+from tawa.machine.fused_products import CARRIED, SPREAD, ways_of_products
 from tawa.machine.machines import WGMMA
 
 Order = tuple[object, ...]
@@ -166,7 +166,7 @@ def _order(op: Operation) -> Order | None:
     of sums of two products, of which LLVM rounds only one.
     """
     fold = ReduceOp.of(op) or ScanOp.of(op)
-    reached = tuple(product_reaches(it, renames) for it in (fold.sources if fold is not None else op.operands))
+    reached = tuple(ways_of_products(it) for it in (fold.sources if fold is not None else op.operands))
     if any(CARRIED in it for it in reached):
         return None
     if fold is None:
@@ -183,7 +183,7 @@ def _order(op: Operation) -> Order | None:
 def _is_uneven(op: Operation) -> bool:
     """Whether a reduction may leave other bits of a sum in each thread that has it."""
     fold = ReduceOp.of(op)
-    if fold is None or not any(product_reaches(it, renames) for it in fold.sources):
+    if fold is None or not any(ways_of_products(it) for it in fold.sources):
         return False
     found = distribution_at(op, fold.sources[0].type)
     if found is None:

@@ -120,10 +120,10 @@ def check_plan(plan: Plan, pins: Plan, channels: Sequence[ChannelInfo], module: 
     groups, num_warps = budget.groups, budget.num_warps
     if plan.unrolled:
         raise PlanError("unrolled=True in a Plan with partitions; cure: form='unpartitioned', or leave it out")
-    if plan.num_warps not in (None, together := num_warps * plan.own_groups):
+    if plan.num_warps is not None:
         raise PlanError(
-            f"num_warps={plan.num_warps} in a Plan whose consumers have {together} warps for a tile; "
-            f"cure: num_warps={together}, or leave it out"
+            f"num_warps={plan.num_warps} in a Plan with partitions, which have warps each; "
+            "cure: form='unpartitioned', or leave it out"
         )
     if plan.form == "stock":
         raise PlanError("form='stock' in a Plan of a specialised kernel; cure: 'as_written' or 'persistent'")

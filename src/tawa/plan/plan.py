@@ -92,8 +92,7 @@ class Plan:
     unit_strides: arguments that the kernel assumes to be 1; each launch is checked.
     unrolled: whether loops over the rows of a chunk, of which a mask keeps some, become straight code, in a kernel
         without partitions.
-    num_warps: the warps that compute, all consumer groups together, where no sum depends on them; None: those of the
-        launch, and at least four in each group.
+    num_warps: the warps of a kernel without partitions, where no result depends on them; None: those of the launch.
     direct_stores: whether fp32 results that are stored through pointers, or added by relaxed atomics, leave from the
         layout of the dot, where a conversion would take shared memory from the rings.
     early_puts: E, slots of each ring that are filled before the partitions start.
@@ -164,7 +163,7 @@ class Plan:
         usual="the row of each register is known, and what its mask drops is not computed",
     )  # fmt: skip
     num_warps: int | None = decision(
-        Whole(1), "form", word="kernel.num_warps", usual="no sum depends on the number of warps",
+        Whole(1), "form", word="kernel.num_warps", usual="no result depends on the number of warps",
     )  # fmt: skip
     operands: tuple[OperandPlan, ...] = ()
     stores: tuple[StorePlan, ...] = ()

@@ -41,7 +41,7 @@ from tawa.dialects.builtin import PoisonOp
 from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.effects import is_pure
 from tawa.dialects.inline.markers import RoundedProductOp, SameNumberOp
-from tawa.dialects.inline.rounding import product_reaches, rounds_alike
+from tawa.dialects.inline.rounding import rounds_alike
 from tawa.dialects.memory.changing_loads import changing_loads
 from tawa.dialects.scf import CONTROL, ENDS, ForOp, IfOp
 from tawa.dialects.ttg import (
@@ -53,7 +53,7 @@ from tawa.dialects.ttg import (
     LocalLoadOp,
 )
 from tawa.ir import Block, Builder, Module, Operation, TensorType, Value, ValueMap, clone_op, parse_type
-from tawa.machine.distribution import renames
+from tawa.machine.fused_products import ways_of_products
 
 _SOURCES = op_names(ConstantOp, tt.MakeRangeOp, tt.SplatOp, PoisonOp)
 _EACH = CONTROL | ENDS | _SOURCES | op_names(
@@ -377,4 +377,4 @@ def _shape(value: Value) -> object:
 
 def _holds_product(value: Value) -> bool:
     """Whether a sum with this value may be rounded together with a product."""
-    return bool(product_reaches(value, renames))
+    return bool(ways_of_products(value))

@@ -58,12 +58,6 @@ def test_two_groups_need_128_rows_and_8_warps(rows: int, warps: int, most: int) 
     assert max(it.groups for it in space(by_descriptors(rows), warps).forms) == most
 
 
-def test_a_form_may_have_other_warps_than_the_launch() -> None:
-    made, form = space(by_descriptors(128), 4), Plan(form="as_written", groups=2, num_warps=8)
-    assert form_of(made, form) == form and made.words(form) == "as written, 2 groups of 4 warps"
-    assert [it.num_warps for it in made.program(form).plan.partitions if it.role == "consumer"] == [4, 4]
-
-
 def test_a_space_is_that_of_its_machine() -> None:
     other = replace(GEMM, machine=SM_100)
     assert {it.processors for it in other.launches} == {SM_100.processors}

@@ -50,13 +50,13 @@ def through_back_end(
     A kernel without partitions goes through Triton's pipeliner too, and is rewritten behind it.
     Returns a remark that declines the kernel if it was proved, and can no longer be proved behind Triton's passes.
     Raises ProtocolError if these passes, or ours behind them, made it wrong; and PlanError for a kernel without
-    partitions that would stay stock Triton's, or for one with other warps that would add in another order.
+    partitions that would stay stock Triton's, or would round otherwise.
     will_spill: whether the kernel is expected to spill. The stock kernel, which it is then compared with, is compiled
     at the same time.
     """
     plan = outcome.plan
     assert plan is not None
-    unpartitioned, other_warps = plan.form == "unpartitioned", plan.num_warps not in (None, job.options.num_warps)
+    unpartitioned = plan.form == "unpartitioned"
     metadata = dict(job.metadata)
     options = replace(job.options, num_warps=form.target.num_warps)
     results: dict[str, StageResult] = {}
@@ -73,8 +73,8 @@ def through_back_end(
         mod = job.parts.back(mod, metadata, options, job.capability)
     with job.timed("read final"):
         final = read_module(print_generic(mod))
-    if other_warps:
-        _check_sums(job, final, plan.num_warps or 0)
+    if unpartitioned and options.num_warps != job.options.num_warps:
+        _check_sums(job, final, options.num_warps)
     with job.timed("conversions"):
         ahead = any(it.prefetched for it in plan.operands)
         rewritten, done = _rewritten(job, plan, final, options.num_warps) if unpartitioned else (False, ())
@@ -106,8 +106,8 @@ def through_back_end(
             if will_spill:
                 job.stock.begin()
     job.stock.lowered()
-    if unpartitioned or other_warps:
-        _check_pairs(job, results, other_warps)
+    if unpartitioned:
+        _check_pairs(job, results, other_warps=options.num_warps != job.options.num_warps)
     ptx, cubin = (results[name].value if name in results else None for name in ("ptx", "cubin"))
     spills = find_spills(ptx, cubin, options, said)
     if spills.bytes:
@@ -117,9 +117,7 @@ def through_back_end(
 
 def _check_sums(job: Job, final: Module, num_warps: int) -> None:
     """Raises PlanError if the kernel, which has other warps than its launch, may round otherwise than stock's."""
-    with job.timed("stock", ours=False), suppress(StockFailure):
-        job.stock.spilled()
-    made = job.stock.results.get("ttgir")
+    made = job.stock.results.get("ttgir") if _has_stock(job) else None
     stock = read_module(print_generic(parse_module(made.value.text, job.context))) if made is not None else None
     check_sums(stock, final, job.options.num_warps, num_warps)
 
@@ -175,10 +173,15 @@ def stock_spills(job: Job) -> bool:
 
 def _stock_facts(job: Job) -> ProgramFacts | None:
     """What is known of stock Triton's kernel, which is compiled for that; None if Triton refuses it."""
+    return job.stock.facts() if _has_stock(job) else None
+
+
+def _has_stock(job: Job) -> bool:
+    """Compiles stock Triton's kernel, if that is not done; False if Triton refuses it."""
     with job.timed("stock", ours=False), suppress(StockFailure):
         job.stock.spilled()
-        return job.stock.facts()
-    return None
+        return True
+    return False
 
 
 def _with_fewer_spills(job: Job, results: dict[str, StageResult], options: Any, spills: Spills) -> Spills:

@@ -43,7 +43,6 @@ from tawa.flow import Flow, Outcome, outcome_of, run
 from tawa.ir import Module, copy_module, source_of
 from tawa.ir import parse_module as read_module
 from tawa.machine.machines import machine_of
-from tawa.machine.nvidia import WARP_GROUP
 from tawa.pipeline import PATHS, TTGIR, UNPARTITIONED
 from tawa.plan import Plan
 from tawa.plan.cost.shared_use import LIMIT_BYTES, SharedUse, overflow_text
@@ -107,9 +106,6 @@ class _Driver:
     def run(self) -> Specialised | Outcome:
         """The kernel; without partitions if a Plan asks for that, or if nothing else is left that launches may try."""
         self._look()
-        launched = self.job.options.num_warps
-        if self.pins.num_warps not in (None, launched):
-            check_other_warps(self.kernel, launched, self.pins.num_warps)
         if self.pins.form == "unpartitioned":
             made = self._unpartitioned(self.pins)
             return self._refused(made) if isinstance(made, Remark) else made
@@ -144,7 +140,10 @@ class _Driver:
     def _unpartitioned(self, pins: Plan) -> Specialised | Remark:
         """The kernel without partitions, or why it cannot be used. Raises PlanError if nothing would change."""
         check_unpartitioned(pins)
-        num_warps = pins.num_warps or self.job.options.num_warps
+        launched = self.job.options.num_warps
+        num_warps = pins.num_warps or launched
+        if num_warps != launched:
+            check_other_warps(self.kernel, launched, num_warps)
         flow = self._flow(read_module(self.forms.unpartitioned(num_warps)), pins.over(UNPARTITIONED_FORM))
         flow.changed = self.forms.folded
         flow.target = replace(flow.target, num_warps=num_warps, spills=stock_spills(self.job))
@@ -265,10 +264,9 @@ class _Driver:
 
     def _flow(self, module: Module, plan: Plan) -> Flow:
         options, request = self.job.options, self.request
-        launched = options.num_warps
         target = Target(
-            consumer_warps(plan.num_warps or launched), options.num_stages, LIMIT_BYTES, 1, self.job.stock_copies,
-            launch_warps=launched if plan.num_warps or launched < WARP_GROUP else 0, machine=self.machine,
+            consumer_warps(options.num_warps), options.num_stages, LIMIT_BYTES, 1, self.job.stock_copies,
+            launch_warps=options.num_warps, machine=self.machine,
         )  # fmt: skip
         return Flow(
             module, plan, request.options, target, request.pinned, request.verification, launching=self.launching

@@ -11,7 +11,6 @@ Where iterations become straight code, LLVM knows more: the number of an iterati
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tawa.dialects import arith, tt
@@ -37,7 +36,6 @@ from tawa.dialects.arith import (
     is_zero,
 )
 from tawa.dialects.builtin import PoisonOp
-from tawa.dialects.control_flow import incoming
 from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.math import (
     AbsFOp,
@@ -53,8 +51,7 @@ from tawa.dialects.math import (
     RoundOp,
     TruncOp,
 )
-from tawa.dialects.scf import ForOp, IfOp
-from tawa.dialects.ttg import ConvertLayoutOp
+from tawa.dialects.scf import ForOp
 from tawa.ir import Block, Operation, Value
 
 UNROUNDED = op_names(
@@ -62,11 +59,7 @@ UNROUNDED = op_names(
     tt.TransOp,
 )  # fmt: skip
 """Operations that round nothing. LLVM may fold a selection."""
-_REPEATED = op_names(tt.BroadcastOp, tt.SplatOp)
-DIRECT, SPREAD, RENAMED, CARRIED = "direct", "spread", "renamed", "carried"
-"""A product is an operand of the sum; it is one for several elements; it is behind a conversion that renames registers;
-a loop carries it."""
-_RESIZED = op_names(ExtFOp, TruncFOp, tt.FpToFpOp)
+RESIZED = op_names(ExtFOp, TruncFOp, tt.FpToFpOp)
 _SUMS = op_names(AddFOp, SubFOp, FmaOp)
 _KNOWN = op_names(ConstantOp, PoisonOp, tt.MakeRangeOp, CmpIOp, CmpFOp)
 _ONE_DECIDES = op_names(SelectOp, AndIOp, MulIOp, OrIOp, MaxSIOp, MaxUIOp, MinSIOp, MinUIOp)
@@ -78,43 +71,6 @@ _QUOTIENTS = op_names(DivFOp, tt.ApproxDivFOp)
 _INFINITE = re.compile(r"(dense<)?0x[7F](F800000|C00|F80|FF0{13})>?( :.*)?", re.IGNORECASE | re.DOTALL)
 _ELEMENTWISE = ("arith.", "math.")
 _NO, _ZERO, _OTHER = 0, 1, 2
-
-
-def products_of(value: Value) -> list[Operation]:
-    """The products that a sum with this value may be rounded together with."""
-    found, work = list[Operation](), [value]
-    while work:
-        op = work.pop().defining_op
-        if op is not None and MulFOp.matches(op):
-            found.append(op)
-        elif op is not None and op.name in UNROUNDED:
-            work += op.operands
-    return found
-
-
-def product_reaches(value: Value, renames: Callable[[Operation], bool]) -> frozenset[str]:
-    """How products reach a sum with this value: `DIRECT`, `SPREAD`, `RENAMED` or `CARRIED`; empty if none does.
-
-    A conversion of layouts stops a product, unless it only renames registers: LLVM looks through that. renames: tells.
-    So does a branch, since what follows it is not part of it; but iterations may become straight code.
-    """
-    found, seen, work = set[str](), set[tuple[Value, str]](), [(value, DIRECT)]
-    while work:
-        it, how = work.pop()
-        op = it.defining_op
-        if (it, how) in seen:
-            continue
-        seen.add((it, how))
-        if op is not None and MulFOp.matches(op):
-            found.add(how)
-        elif op is not None and op.name in UNROUNDED | _RESIZED:
-            spread = how == DIRECT and op.name in _REPEATED
-            work += [(operand, SPREAD if spread else how) for operand in op.operands]
-        elif op is not None and ConvertLayoutOp.matches(op) and renames(op):
-            work.append((op.operands[0], RENAMED if how in (DIRECT, SPREAD) else how))
-        elif op is None or not IfOp.matches(op):
-            work += [(use.value, CARRIED) for use in incoming(it)]
-    return frozenset(found)
 
 
 def rounds_alike(loop: ForOp, straight: Block | None = None) -> bool:
@@ -185,7 +141,7 @@ class _Known:
     def _may_be(self, op: Operation) -> bool:
         if MulFOp.matches(op) or (FmaOp.matches(op) and any(map(self.of, op.operands))):
             return True
-        folded = op.name in UNROUNDED | _RESIZED or (op.name.startswith(_ELEMENTWISE) and self._may_fold(op))
+        folded = op.name in UNROUNDED | RESIZED or (op.name.startswith(_ELEMENTWISE) and self._may_fold(op))
         return folded and any(map(self.may_be_product, op.operands))
 
     def _may_fold(self, op: Operation) -> bool:

@@ -76,7 +76,7 @@ class Budget:
     groups: consumer groups. own: names of channels for which each group has a ring of its own.
     outer: names of channels that are filled outside the innermost loops, as the queries of a persistent attention.
     fixed: depths of rings that a Plan pins, by name. most_ctas: the most CTAs that may share an SM, or None.
-    launch_warps: the warps of the launch if they are fewer than those of the consumers; else 0.
+    launch_warps: the warps of the launch if they are fewer than those of a consumer; else 0 or the same number.
     producer_tiles: whether the producer computes on tiles. converted_slots: of a ring that a converter fills, at most:
         such a ring hides no latency of global memory. one_issues: whether one thread issues the dots of all groups, in
         a partition of its own. corrected: whether each group has another one that rewrites its accumulators.
@@ -110,13 +110,13 @@ class Budget:
 
     @property
     def widened(self) -> bool:
-        """Whether the launch has too few warps for a consumer."""
+        """Whether the consumer has more warps than the launch."""
         return 0 < self.launch_warps < WARP_GROUP
 
     @property
     def stock_warps(self) -> int:
         """Warps of the stock kernel."""
-        return self.launch_warps or self.num_warps * self.groups
+        return self.launch_warps if self.widened else self.num_warps * self.groups
 
     def with_in_flight(self, iterations: int) -> Budget:
         """The budget with the buffers for the dots of this many earlier iterations in flight."""

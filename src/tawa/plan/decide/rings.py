@@ -86,7 +86,7 @@ class Target:
 
     groups: the consumer groups that share the tile; the module is then the program of one group.
     stock_copies: how stock Triton loads the tiles.
-    launch_warps: the warps of the launch if they are fewer than those of the consumers; else 0.
+    launch_warps: the warps of the launch if they are fewer than those of a consumer; else 0 or the same number.
     spills: whether stock Triton's kernel spills; it is only asked where there are no partitions.
     machine: that the kernel is compiled for.
     """

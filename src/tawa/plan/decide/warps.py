@@ -4,9 +4,8 @@ A wgmma is issued by four warps together. A launch with one or two warps gets a 
 additional, as always. Such a kernel differs from stock Triton's: each warp has other elements of a tile, and dots use
 wgmma instead of mma.
 
-A Plan may ask for other warps where each sum keeps its order, which the layouts of stock Triton's kernel and of the
-specialised one tell (`tawa.analysis.sums.other_sum`): two groups of four warps in a launch of four, or other warps in
-a kernel without partitions.
+A Plan may ask for other warps in a kernel without partitions, where each sum keeps its order and its rounding: the
+layouts of stock Triton's kernel and of this one tell (`tawa.analysis.sums.other_sum`).
 """
 
 from __future__ import annotations

@@ -153,8 +153,7 @@ class Space:
         form += f", {plan.split_k} programs share a tile" if (plan.split_k or 1) > 1 else ""
         path = {True: ", TMA in place of pointers", False: ", pointers", None: ""}[self.promotes(plan)]
         of_cta = f", {plan.programs} programs in a CTA" if plan.programs > 1 else ""
-        warps = f" of {plan.num_warps // plan.own_groups} warps" if plan.num_warps else ""
-        return f"{form}, {plan.own_groups} group{'s' * (plan.own_groups > 1)}{warps}{path}{of_cta}"
+        return f"{form}, {plan.own_groups} group{'s' * (plan.own_groups > 1)}{path}{of_cta}"
 
     @cached_property
     def _programs(self) -> dict[Plan, Program]:
@@ -342,7 +341,7 @@ def expected_counts(space: Space, plan: Plan) -> Counts:
     otherwise.
     """
     workload, groups, persistent = space.workload, plan.groups or 1, plan.form == "persistent"
-    warps = max(plan.num_warps or space.num_warps, WARP_GROUP) // plan.own_groups
+    warps = max(space.num_warps, WARP_GROUP) // plan.own_groups
     slot, around, once = _operand_bytes(workload, persistent)
     fill: Fill = "cp.async" if _kept_pointers(space, plan)[0] else "tma"
     rings = [ExpectedRing(_INNER, max(1, slot), fill)]
@@ -373,7 +372,7 @@ def expected_counts(space: Space, plan: Plan) -> Counts:
         outer=frozenset({_OUTER}),
         producer_registers=_producer_registers(space, plan, registers.accumulators, warps * groups),
         most_ctas=1 if many else None,
-        launch_warps=space.num_warps if plan.num_warps or space.num_warps < WARP_GROUP else 0,
+        launch_warps=space.num_warps,
         straight=straight,
     )
     return Counts(tuple(rings), budget)
@@ -456,7 +455,6 @@ def form_of(space: Space, plan: Plan) -> Plan:
         tiles="dynamic" if plan.tiles == "dynamic" else None,
         tile_order="longest_first" if plan.tile_order == "longest_first" else None,
         groups=plan.groups or 1,
-        num_warps=plan.num_warps,
         split="programs" if plan.programs > 1 else None,
         split_k=plan.split_k if (plan.split_k or 1) > 1 else None,
         ctas_per_sm=plan.ctas_per_sm if only_measured(plan) and not is_straight(space.workload) else None,

@@ -32,11 +32,11 @@ from tawa.dialects import tt
 from tawa.dialects.arith import ConstantOp, MulFOp
 from tawa.dialects.effects import is_plain_load, is_pure
 from tawa.dialects.inline.markers import RoundedProductOp
-from tawa.dialects.inline.rounding import CARRIED, UNROUNDED, product_reaches, products_of
+from tawa.dialects.inline.rounding import UNROUNDED
 from tawa.dialects.scf import ForOp
 from tawa.dialects.ttg import ConvertLayoutOp
 from tawa.ir import Builder, Module, Operation, TensorType, Use, Value, clone_op, parse_type, replace_op, shape_of
-from tawa.machine.distribution import renames
+from tawa.machine.fused_products import CARRIED, products_of, ways_of_products
 from tawa.symbolic.dim_relations import FREE, SOURCES, has_rows
 from tawa.transforms.result import PassResult
 
@@ -189,7 +189,7 @@ class _Group:
         Addresses are not converted.
         """
         crossing = [*self.entering, *self.leaving]
-        fused = (bool(product_reaches(it, renames) - {CARRIED}) for it in crossing)
+        fused = (ways_of_products(it) - {CARRIED} for it in crossing)
         if any("!tt.ptr" in it.type for it in crossing) or any(fused) or not all(map(_can_round, self._added)):
             return -1
         gone = sum(_bytes(op.result) for op in self.dropped if self._is_gone(op))
@@ -297,7 +297,7 @@ def _can_round(convert: Operation) -> bool:
     Nothing else uses them, and the conversion does not only rename registers: LLVM looks through that.
     """
     products = products_of(convert.operands[0])
-    if product_reaches(convert.result, renames) - {CARRIED}:
+    if ways_of_products(convert.result) - {CARRIED}:
         return False
     return all(it.result.type.endswith("f32") or "xf32," in it.result.type for it in products) and (
         not products or _is_only_used_by(convert.operands[0], convert)

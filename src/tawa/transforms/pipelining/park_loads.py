@@ -37,7 +37,6 @@ from tawa.dialects.arith import AddFOp, ConstantOp, SubFOp
 from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.effects import is_pure
 from tawa.dialects.inline.markers import RoundedProductOp
-from tawa.dialects.inline.rounding import products_of
 from tawa.dialects.scf import ForOp
 from tawa.dialects.tt import LoadOp
 from tawa.dialects.ttg import (
@@ -50,6 +49,7 @@ from tawa.dialects.ttg import (
 )
 from tawa.ir import Builder, Module, Operation, ScalarType, TensorType, Value, parse_type, replace_op, source_of
 from tawa.ir.attributes import array_attr, bool_attr, int_attr
+from tawa.machine.fused_products import CARRIED, products_of, ways_of_products
 from tawa.remarks import Remark
 from tawa.transforms.result import PassResult
 
@@ -242,6 +242,8 @@ class _Parking:
             sources = self._parked_in(convert.source)
             products = products_of(convert.source)
             if not sources or not all("xf32," in it.result.type for it in products):
+                continue
+            if ways_of_products(op.result) - {CARRIED}:  # the conversion only renames registers, and rounds nothing
                 continue
             if self._adds_products(convert.source) or not can_rebuild(convert.source, kind.encoding, self.buffers):
                 continue

@@ -29,11 +29,12 @@ from tawa.analysis.loops.loads_around import WrittenInfo
 from tawa.analysis.loops.masked_rows import MaskedRows, find_masked_rows
 from tawa.dialects import tt
 from tawa.dialects.arith import AndIOp, CmpIOp, ConstantOp, Predicate
-from tawa.dialects.inline.rounding import products_of, rounds_alike
+from tawa.dialects.inline.rounding import rounds_alike
 from tawa.dialects.scf import ForOp, IfOp, YieldOp
 from tawa.dialects.ttg import ConvertLayoutOp
 from tawa.ir import Block, Builder, Module, Region, TensorType, Value, clone_op, parse_type, source_of
 from tawa.ir.encodings import fields_of
+from tawa.machine.fused_products import products_of
 from tawa.remarks import Remark
 from tawa.transforms.result import PassResult
 

@@ -135,7 +135,7 @@ class WalkerState(Machine):
                 tuple(tuple(count - it.puts for count in held) for held in it.borrowed),
                 min(it.puts, it.depth) if early else 0,
                 it.held,
-                not it.gets and it.puts > 0,  # nobody reads what was put: a fault at the end of the run
+                not it.gets and it.puts > 0,  # filled and never read, which is a fault when the run ends
                 *(self._renamed(it.numbers[count]) for count in _unread(it)),
             )
             for it in channels

@@ -264,7 +264,7 @@ def _unwritten(steps: list[_Step]) -> list[str]:
 
 
 def _missing(step: _Step, sources: int) -> int:
-    """What a copy leaves unwritten, as bits. sources: the registers or words that it copies and that nobody wrote."""
+    """The bits of a copy's targets that stay unwritten. sources: the bits of its sources that nothing has written."""
     if not sources or step.copied.bit_count() != step.writes.bit_count():
         return step.writes if sources else 0
     apart = step.writes.bit_length() - step.copied.bit_length()
