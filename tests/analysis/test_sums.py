@@ -123,3 +123,17 @@ def test_a_scan_has_an_order_as_well_and_of_an_unknown_kernel_nothing_is_known()
 def test_a_place_with_sums_in_two_orders_tells_nothing() -> None:
     other = laid_out(2, (4, 8), (2, 1)).replace("%folded", "%again").replace("%f =", "%g =")
     assert keeps(ONE_WARP, ROWS) and not keeps(f"{ONE_WARP}\n{other}", ROWS) and not keeps(ONE_WARP, f"{ROWS}\n{other}")
+
+
+def test_a_product_that_several_sums_share_tells_nothing() -> None:
+    def shared(text: str) -> str:
+        tile = text.partition("%folded) <{")[2].partition("}) : (")[2].partition(")")[0]
+        column = tile.replace("128x64", "128x1")
+        made = (
+            f'%one = "arith.constant"() <{{value = dense<1.0> : {column}}}> : () -> {column}\n'
+            f'%p = "arith.mulf"(%one, %one) : ({column}, {column}) -> {column}\n'
+            f'%made = "tt.broadcast"(%p) : ({column}) -> {tile}\n'
+        )
+        return text.replace('"tt.reduce"(%folded)', '"tt.reduce"(%made)').replace("%f =", f"{made}%f =")
+
+    assert keeps(ONE_WARP, ONE_WARP) and not keeps(shared(ONE_WARP), shared(ONE_WARP))
